@@ -1,0 +1,27 @@
+"""npudiag: finds the root cause in what an Ascend NPU job leaves behind.
+
+Importing the package loads nothing heavy; `load` is fetched when first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from npudiag._version import __version__
+
+if TYPE_CHECKING:
+    from npudiag.api import load
+
+__all__ = ["__version__", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "load":
+        from npudiag.api import load
+
+        return load
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

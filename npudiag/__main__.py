@@ -1,0 +1,122 @@
+"""Entry point of the command line: answers ``--version`` at once and maps what happens to exit codes.
+
+Command-line frameworks end a crashed program with 1, which a pipeline would read as
+"gate failed". Here a crash ends with 4, whatever it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from npudiag._version import __version__
+
+_READER_GONE = 141
+"""128 + SIGPIPE: what the shell reports for any program whose reader went away."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: Arguments without the program's name; those of the process when None.
+
+    Returns:
+        The exit code (see `npudiag.errors.Exit`), or 141 where the reader of the output went away.
+    """
+    args = list(sys.argv[1:] if argv is None else argv)
+    if args and args[0] in ("--version", "-V"):
+        print(f"npudiag {__version__}")
+        return 0
+    for stream in (sys.stdout, sys.stderr):
+        # File names and log lines may hold what the terminal's encoding lacks.
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    try:
+        code = _run(args)
+        # Left to the interpreter's end, a failing flush would change the exit code.
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _reader_gone()
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return 130
+    except SystemExit as exc:
+        if isinstance(exc.__context__, BrokenPipeError):
+            return _reader_gone()
+        return _system_exit_code(exc)
+    except Exception as exc:
+        return _failed(exc)
+    return code
+
+
+def _run(args: list[str]) -> int:
+    """Hand `args` to the command-line application and return its exit code."""
+    from typer.main import get_command
+
+    from npudiag.cli.app import app
+
+    # Not standalone: the application's own handling would end with 1 for whatever is not a usage error.
+    value: Any = get_command(app).main(args=args, prog_name="npudiag", standalone_mode=False)
+    return value if isinstance(value, int) else 0
+
+
+def _failed(exc: Exception) -> int:
+    """Report `exc` on stderr and return the exit code it stands for."""
+    from npudiag.errors import Exit, NpudiagError
+
+    names = {cls.__name__ for cls in type(exc).__mro__}
+    if "ClickException" in names:
+        # Named, not imported: Typer brings its own copy of Click in some versions and needs the real one in others.
+        exc.show()  # type: ignore[attr-defined]
+        return Exit.USAGE.value
+    if "Abort" in names:
+        _say("interrupted")
+        return Exit.INTERRUPTED.value
+    if isinstance(exc, NpudiagError):
+        _say(f"error: {exc.message}")
+        if exc.hint:
+            _say(f"hint: {exc.hint}")
+        code = exc.exit_code.value
+    else:
+        _say(f"internal error: {type(exc).__name__}: {exc}")
+        if not os.environ.get("NPUDIAG_DEBUG"):
+            _say("hint: NPUDIAG_DEBUG=1 shows where it happened; please report it with that output")
+        code = Exit.INTERNAL.value
+    if os.environ.get("NPUDIAG_DEBUG"):
+        import traceback
+
+        with contextlib.suppress(OSError):
+            traceback.print_exception(exc)
+    return code
+
+
+def _system_exit_code(exc: SystemExit) -> int:
+    """Return the code of a `SystemExit`; a text instead of a number is a failure of our own."""
+    if exc.code is None:
+        return 0
+    if isinstance(exc.code, int):
+        return exc.code
+    _say(f"internal error: {exc.code}")
+    return 4
+
+
+def _reader_gone() -> int:
+    """Silence stdout, so that nothing fails on it again at the interpreter's end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return _READER_GONE
+
+
+def _say(text: str) -> None:
+    """Print to stderr; nothing is to be done where even that fails."""
+    with contextlib.suppress(OSError):
+        print(f"npudiag: {text}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

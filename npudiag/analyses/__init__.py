@@ -1,0 +1,1 @@
+"""Derived tables: facts about the job that no single line states."""

@@ -1,0 +1,77 @@
+"""The Python interface: load what a job left behind, get tables and findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
+
+from npudiag.analyze import Options, analyze
+from npudiag.result import Finding, Result
+from npudiag.tables.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from npudiag.engine.load import RulePack
+
+
+class Job:
+    """An analysed job.
+
+    Attributes:
+        result: The result document.
+    """
+
+    def __init__(self, result: Result, store: Store) -> None:
+        self.result = result
+        self._store = store
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All findings; the first is the root cause."""
+        return self.result.findings
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Return a table, e.g. ``log``, ``log_counts``, ``files``; see `npudiag.tables.schema.TABLES`.
+
+        Raises:
+            UsageError: There is no such table.
+        """
+        return self._store.table(name)
+
+    def query(self, sql: str, parameters: dict[str, Any] | None = None) -> pd.DataFrame:
+        """Run one SELECT over the tables.
+
+        Raises:
+            QueryError: The text is not a single SELECT, or it failed.
+        """
+        return self._store.query(sql, parameters)
+
+
+def load(
+    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
+    *,
+    rules: RulePack | None = None,
+    params: Mapping[str, Mapping[str, Any]] | None = None,
+    workers: int | None = None,
+    memory_mb: int | None = None,
+) -> Job:
+    """Read and analyse files, folders or archives.
+
+    Args:
+        paths: One path or several.
+        rules: Rules to use; the shipped pack by default.
+        params: Parameters by rule name that replace the rule's own.
+        workers: Processes; decided by the machine by default.
+        memory_mb: Memory of the process tree in MiB; decided by the machine by default.
+
+    Raises:
+        UsageError: A path does not exist.
+        RuleError: A rule file is wrong.
+    """
+    from npudiag.engine.load import load_pack
+
+    listed = [fspath(paths)] if isinstance(paths, (str, PathLike)) else [fspath(path) for path in paths]
+    options = Options(params=params or {}, workers=workers, memory_mb=memory_mb)
+    return Job(*analyze(listed, rules or load_pack(), options))

@@ -1,0 +1,1 @@
+"""Turns matches into findings, links cause and consequence, and states the verdict."""

@@ -1,0 +1,199 @@
+"""Makes a finding of a hit: texts filled in, proof picked, culprit named."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from npudiag.diagnosis.template import render
+from npudiag.engine.hits import Hit
+from npudiag.engine.model import Rule, RuleRemedy, Text
+from npudiag.result import Change, Evidence, Finding, Impact, Remedy, Scope
+from npudiag.tables.records import LogRecord
+from npudiag.tables.store import moment
+
+EVIDENCE = 12
+_LINES = 8
+_CHARS = 900
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+
+
+def time_text(time_us: int | None) -> str | None:
+    """Return a time as ISO 8601 without zone, by the clock of the log."""
+    when = moment(time_us)
+    return when.isoformat(timespec="milliseconds") if when else None
+
+
+def build(rule: Rule, hit: Hit) -> Finding:
+    """Return the finding of one hit; id, role and causes are set later."""
+    times = [record.time_us for record in hit.records if record.time_us is not None]
+    first_us = hit.first_us if hit.first_us is not None else min(times, default=None)
+    last_us = hit.last_us if hit.last_us is not None else max(times, default=None)
+    scope = Scope(
+        ranks=_values(hit.ranks, hit.records, "rank"),
+        nodes=_values(hit.nodes, hit.records, "node"),
+        devices=_values(hit.devices, hit.records, "device"),
+        steps=sorted(hit.steps) if hit.steps else [],
+        first=time_text(first_us),
+        last=time_text(last_us),
+    )
+    decisive = hit.records[0] if hit.records else None
+    values: dict[str, Any] = {
+        "count": hit.occurrences,
+        "ranks": scope.ranks,
+        "devices": scope.devices,
+        "nodes": scope.nodes,
+        "first": scope.first,
+        "last": scope.last,
+        "file": decisive.file if decisive else None,
+        "line": decisive.line if decisive else None,
+        "device": scope.devices[0] if len(scope.devices) == 1 else None,
+        "rank": scope.ranks[0] if len(scope.ranks) == 1 else None,
+        "node": scope.nodes[0] if len(scope.nodes) == 1 else None,
+        "steps": scope.steps,
+        "process": decisive.process if decisive else None,
+        "pid": decisive.pid if decisive else None,
+        **rule.params,
+        **hit.captures,
+    }
+    severity: Any = hit.severity or rule.severity
+    confidence: Any = hit.confidence or rule.confidence
+    remedies = [_remedy(remedy, values, "en") for remedy in rule.remedies]
+    evidence = [*_log_evidence(hit), *hit.evidence][:EVIDENCE]
+    return Finding(
+        id="",
+        code=rule.code,
+        name=rule.name,
+        category=rule.category,
+        severity=severity,
+        confidence=confidence,
+        trust=rule.trust,
+        status="info" if severity == "info" else "fail",
+        impact=Impact(
+            fatal=rule.fatal if rule.fatal is not None else severity == "critical",
+            lost_pct=hit.lost_pct,
+            lost_ms=hit.lost_ms,
+            basis=hit.basis,
+        ),
+        title=render(rule.title.en, values),
+        summary=render(rule.why.en, values),
+        scope=scope,
+        evidence=evidence,
+        remedies=remedies,
+        collect=[render(text.en, values) for text in rule.collect],
+        references=list(rule.references),
+        captures={name: value for name, value in hit.captures.items() if _plain(value)},
+        occurrences=hit.occurrences,
+        fingerprint=_fingerprint(rule, evidence),
+        i18n={
+            "zh": {
+                "title": render(rule.title.zh, values),
+                "summary": render(rule.why.zh, values),
+                "remedies": [
+                    {
+                        "text": render(remedy.text.zh, values),
+                        "expect": _render(remedy.expect, values, "zh"),
+                        "verify": _render(remedy.verify, values, "zh"),
+                    }
+                    for remedy in rule.remedies
+                ],
+                "collect": [render(text.zh, values) for text in rule.collect],
+            }
+        },
+    )
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, (str, int, float, bool))
+
+
+def _values(given: Sequence[Any] | None, records: Sequence[LogRecord], name: str) -> list[Any]:
+    if given is not None:
+        return sorted(set(given))
+    return sorted({value for record in records if (value := getattr(record, name)) is not None})
+
+
+def _render(text: Text | None, values: dict[str, Any], lang: str) -> str:
+    return render(getattr(text, lang), values) if text is not None else ""
+
+
+def _remedy(remedy: RuleRemedy, values: dict[str, Any], lang: str) -> Remedy:
+    change = None
+    if remedy.change is not None:
+        change = Change(
+            key=remedy.change.key,
+            to=render(remedy.change.to, values),
+            old=render(remedy.change.old, values) if remedy.change.old else None,
+        )
+    return Remedy(
+        kind=remedy.kind,
+        text=_render(remedy.text, values, lang),
+        change=change,
+        command=render(remedy.command, values) if remedy.command else None,
+        stack=list(remedy.stack),
+        disposition=remedy.disposition,
+        expect=_render(remedy.expect, values, lang),
+        verify=_render(remedy.verify, values, lang),
+    )
+
+
+def _log_evidence(hit: Hit) -> list[Evidence]:
+    """Pick the records to show: the decisive one, then one of each other file, then the rest."""
+    first, others, seen = [], [], set()
+    for record in hit.records:
+        if record.file in seen:
+            others.append(record)
+        else:
+            seen.add(record.file)
+            first.append(record)
+    # The second record of the decisive file often says more than the fifth victim.
+    chosen = [*first[:1], *others[:3], *first[1:], *others[3:]][:EVIDENCE]
+    return [log_evidence(record, hit.marks) for record in chosen]
+
+
+def log_evidence(record: LogRecord, marks: Sequence[str] = ()) -> Evidence:
+    """Return the part of a record that says it: the first line with a mark, and what follows."""
+    matched = record.text.split("\n")
+    raw = (record.raw or record.text).split("\n")
+    at = next((i for i, line in enumerate(matched) if any(mark in line for mark in marks)), 0)
+    at = min(at, len(raw) - 1)
+    number = record.physical_line(at)
+    lines = [raw[at]]
+    chars = len(raw[at])
+    for index in range(at + 1, min(len(raw), at + _LINES)):
+        if record.physical_line(index) != number + len(lines) or chars > _CHARS:
+            break
+        lines.append(raw[index])
+        chars += len(raw[index])
+    text = _CONTROL.sub("", "\n".join(lines))[: _CHARS * 2]
+    return Evidence(
+        kind="log",
+        path=record.file,
+        line=number,
+        text=text,
+        highlights=_highlights(marks, text),
+        before=[*record.before, *raw[:at]][-3:],
+        after=list(record.after) if at + len(lines) >= len(raw) else raw[at + len(lines) : at + len(lines) + 2],
+        count=record.count if record.count > 1 else None,
+    )
+
+
+def _highlights(marks: Sequence[str], text: str) -> list[str]:
+    """Return the marks that stand in `text`, without those that are part of another."""
+    found = [mark for mark in dict.fromkeys(marks) if len(mark) > 1 and len(mark) <= 120 and mark in text]
+    return [mark for mark in found if not any(mark != other and mark in other for other in found)][:8]
+
+
+def _fingerprint(rule: Rule, evidence: Sequence[Evidence]) -> str:
+    """Hash what stays the same from run to run: rule and message, no numbers, times, pids or hosts."""
+    text = evidence[0].text if evidence and evidence[0].text else ""
+    body = text.split("\n", 1)[0]
+    body = re.sub(r"^.{0,120}?\d\d:\d\d:\d\d[.,]?\S*", "", body)
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(rule.name.encode())
+    digest.update(b"\0")
+    digest.update(_NUMBERS.sub("#", body)[:200].encode("utf-8", "replace"))
+    return "v1:" + digest.hexdigest()

@@ -1,0 +1,191 @@
+"""Which finding is the cause, which the consequence, and what to tell first.
+
+Order of trust: a message that names its cause, a specific code, a generic code, an envelope. Causes named by the
+rules come first; then a generic code or an envelope is what a more specific finding looks like from outside; then
+a rank that fails on its own makes the others time out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npudiag.engine.model import Rule
+from npudiag.result import SEVERITIES, Finding, RunnerUp
+
+_TRUST = {"cause": 0, "specific": 1, "generic": 2, "envelope": 3}
+_CONFIDENCE = {"high": 0, "medium": 1, "low": 2}
+_SLACK_S = 300.0
+"""Clocks of nodes differ; a cause may seem this much later than its consequence."""
+
+_BREAKS_A_RANK = frozenset(
+    (
+        "aicore-exception",
+        "aicpu-exception",
+        "device-fault",
+        "out-of-memory",
+        "host-fault",
+        "data-pipeline",
+        "operator",
+        "graph-capture",
+        "numerics",
+        "checkpoint",
+        "process-conflict",
+        "environment",
+        "permission",
+        "config",
+        "version-mismatch",
+        "kv-cache",
+    )
+)
+_WAITS_FOR_A_RANK = frozenset(("hccl-timeout", "hccl-init"))
+
+
+def severity_rank(finding: Finding) -> int:
+    """Return 0 for info up to 3 for critical."""
+    return SEVERITIES.index(finding.severity)
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    import datetime
+
+    return (datetime.datetime.fromisoformat(text) - datetime.datetime(1970, 1, 1)).total_seconds()
+
+
+def _may_cause(cause: Finding, effect: Finding) -> bool:
+    """Whether the clocks allow it. Times before 1971 come from clocks that were not set."""
+    early, late = _seconds(cause.scope.first), _seconds(effect.scope.last)
+    if early is None or late is None or min(early, late) < 365 * 86400:
+        return True
+    return early <= late + _SLACK_S
+
+
+def _same_process(one: Finding, other: Finding) -> bool:
+    return bool({e.path for e in one.evidence} & {e.path for e in other.evidence})
+
+
+def key(finding: Finding, place: int) -> tuple[float, ...]:
+    """Return what roots are sorted by: the lowest is the root cause."""
+    first = _seconds(finding.scope.first)
+    return (
+        0 if severity_rank(finding) >= 2 else 1 if severity_rank(finding) == 1 else 2,
+        _TRUST[finding.trust],
+        -severity_rank(finding),
+        first if first is not None and first > 365 * 86400 else 0.0,
+        place,
+    )
+
+
+def arrange(found: Sequence[tuple[Rule, Finding]]) -> list[Finding]:
+    """Set ids, roles and causes; return the findings in the order to tell them.
+
+    Args:
+        found: Rules and findings in order of first appearance in the input.
+    """
+    findings = [finding for _, finding in found]
+    rule_of = {id(finding): rule for rule, finding in found}
+    place = {id(finding): index for index, finding in enumerate(findings)}
+    ranked = sorted(findings, key=lambda finding: key(finding, place[id(finding)]))
+    parents: dict[int, list[Finding]] = {id(finding): [] for finding in findings}
+
+    def reaches(start: Finding, goal: Finding) -> bool:
+        stack = [start]
+        while stack:
+            node = stack.pop()
+            if node is goal:
+                return True
+            stack.extend(parents[id(node)])
+        return False
+
+    def link(effect: Finding, cause: Finding) -> None:
+        # An edge that would close a circle explains nothing.
+        if cause is not effect and cause not in parents[id(effect)] and not reaches(cause, effect):
+            parents[id(effect)].append(cause)
+
+    for finding in ranked:
+        names = rule_of[id(finding)].caused_by
+        for other in ranked:
+            if other.name in names and severity_rank(other) >= 1 and _may_cause(other, finding):
+                link(finding, other)
+    for finding in ranked:
+        for other in ranked:
+            if other is finding or severity_rank(other) < 1 or not _may_cause(other, finding):
+                continue
+            better = _TRUST[other.trust] < _TRUST[finding.trust]
+            if finding.trust in ("generic", "envelope") and better and severity_rank(other) >= 1:
+                if finding.trust == "envelope" or severity_rank(other) >= 2:
+                    link(finding, other)
+            elif (
+                finding.category in _WAITS_FOR_A_RANK
+                and finding.trust != "cause"
+                and other.category in _BREAKS_A_RANK
+                and other.trust in ("cause", "specific")
+                and severity_rank(other) >= 2
+                and _clearly_earlier(other, finding)
+            ):
+                link(finding, other)
+    envelopes = [finding for finding in ranked if finding.trust == "envelope" and not parents[id(finding)]]
+    for finding in envelopes[1:]:
+        # Several signs of the same unknown are one answer.
+        link(finding, envelopes[0])
+    return _tell(ranked, parents)
+
+
+def _clearly_earlier(cause: Finding, effect: Finding) -> bool:
+    early, late = _seconds(cause.scope.first), _seconds(effect.scope.first)
+    if early is None or late is None:
+        return _same_process(cause, effect) is False or cause.category != effect.category
+    return early <= late + _SLACK_S
+
+
+def _tell(ranked: list[Finding], parents: dict[int, list[Finding]]) -> list[Finding]:
+    roots = [finding for finding in ranked if not parents[id(finding)]]
+    children: dict[int, list[Finding]] = {id(finding): [] for finding in ranked}
+    for finding in ranked:
+        if parents[id(finding)]:
+            best = min(parents[id(finding)], key=ranked.index)
+            children[id(best)].append(finding)
+    ordered: list[Finding] = []
+
+    def visit(finding: Finding) -> None:
+        if finding in ordered:
+            return
+        ordered.append(finding)
+        for child in children[id(finding)]:
+            visit(child)
+
+    for root in roots:
+        visit(root)
+    for number, finding in enumerate(ordered, 1):
+        finding.id = f"f{number}"
+    for finding in ordered:
+        finding.caused_by = [parent.id for parent in parents[id(finding)]]
+        if finding.caused_by:
+            finding.role = "consequence"
+        elif severity_rank(finding) <= 1 and finding is not ordered[0] and severity_rank(ordered[0]) >= 2:
+            finding.role = "contributing"
+        else:
+            finding.role = "root"
+    _runner_up(roots)
+    return ordered
+
+
+def _runner_up(roots: Sequence[Finding]) -> None:
+    """Name the next best explanation of the first root and what speaks against it."""
+    rivals = [finding for finding in roots[1:] if severity_rank(finding) >= 1]
+    if not rivals or severity_rank(roots[0]) < 1:
+        return
+    first, second = roots[0], rivals[0]
+    early, late = _seconds(first.scope.first), _seconds(second.scope.first)
+    if _TRUST[second.trust] > _TRUST[first.trust]:
+        why = f"it is a {second.trust} sign, while {first.code} is {first.trust}"
+    elif severity_rank(second) < severity_rank(first):
+        why = f"its severity is {second.severity}, that of {first.code} is {first.severity}"
+    elif early is not None and late is not None and late > early:
+        why = f"it appears {late - early:,.0f} s later"
+    elif _CONFIDENCE[second.confidence] > _CONFIDENCE[first.confidence]:
+        why = f"its confidence is {second.confidence}"
+    else:
+        why = "nothing in the logs tells the two apart; it may be an independent fault"
+    first.runner_up = RunnerUp(code=second.code, why_not=why)

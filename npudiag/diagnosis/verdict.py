@@ -1,0 +1,64 @@
+"""The answer in one sentence, in both languages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npudiag.diagnosis.order import severity_rank
+from npudiag.result import Coverage, Finding, Verdict
+
+
+def state(findings: Sequence[Finding], coverage: Coverage) -> Verdict:
+    """Return the verdict over all findings."""
+    failing = [
+        finding
+        for finding in findings
+        if finding.status == "fail" and severity_rank(finding) >= 1 and finding.suppressed is None
+    ]
+    if not failing:
+        return _nothing_found(coverage)
+    root = failing[0]
+    folded = sum(1 for finding in failing if finding.role == "consequence")
+    others = sum(1 for finding in failing[1:] if finding.role == "root")
+    if root.category == "insufficient-evidence":
+        return Verdict(
+            status="insufficient",
+            confidence="low",
+            text=f"Something failed, but the input does not show what: {root.title}. Collect what is listed and run again.",
+            i18n={"zh": {"text": f"有故障发生，但现有日志不足以判断根因：{_zh(root)}。请按清单补充采集后重新分析。"}},
+        )
+    lead, lead_zh = ("Job failed: ", "任务失败：") if root.impact.fatal else ("Found: ", "发现问题：")
+    if severity_rank(root) == 1:
+        lead, lead_zh = "Warning: ", "警告："
+    text = lead + root.title
+    zh = lead_zh + _zh(root)
+    if folded:
+        text += f"; {folded} further finding{'s' if folded > 1 else ''} follow{'s' if folded == 1 else ''} from it"
+        zh += f"；另有 {folded} 项现象由其引发"
+    if others:
+        text += f"; {others} independent problem{'s' if others > 1 else ''} as well"
+        zh += f"；另有 {others} 个独立问题"
+    return Verdict(status="findings", confidence=root.confidence, text=text + ".", i18n={"zh": {"text": zh + "。"}})
+
+
+def _zh(finding: Finding) -> str:
+    return str(finding.i18n.get("zh", {}).get("title") or finding.title)
+
+
+def _nothing_found(coverage: Coverage) -> Verdict:
+    if not coverage.recognised:
+        return Verdict(
+            status="nothing-recognised",
+            text="Nothing was recognised: none of the inputs is of a kind npudiag knows, so nothing can be said.",
+            i18n={"zh": {"text": "未识别到任何输入：没有 npudiag 支持的文件类型，无法给出结论。"}},
+        )
+    errors = sum(coverage.levels.get(level, 0) for level in ("ERROR", "CRITICAL", "FATAL", "EXCEPTION"))
+    text = f"No known problem found in {coverage.recognised} file(s), {coverage.lines:,} lines"
+    zh = f"在 {coverage.recognised} 个文件、{coverage.lines:,} 行日志中未发现已知问题"
+    if errors:
+        text += f"; {errors:,} records of level ERROR or worse matched no rule that counts as a fault"
+        zh += f"；其中 {errors:,} 条 ERROR 及以上级别的记录未命中任何故障规则"
+    if not coverage.complete:
+        text += "; part of the input could not be read"
+        zh += "；部分输入未能读取"
+    return Verdict(status="healthy", text=text + ".", i18n={"zh": {"text": zh + "。"}})

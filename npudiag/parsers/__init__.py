@@ -1,0 +1,51 @@
+"""Parsers: one module per log or file family.
+
+A parser is found by the entry point group ``npudiag.parsers``; the built-in ones are
+listed here too, so that a checkout works without being installed.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import import_module, metadata
+
+from npudiag.parsers.base import Parser
+
+_BUILT_IN = {
+    "slog": "npudiag.parsers.slog:SlogParser",
+    "console": "npudiag.parsers.console:ConsoleParser",
+}
+
+HEAD_BYTES = 256 << 10
+"""How much of a stream the parsers see before one is chosen."""
+
+
+def _load(target: str) -> Parser:
+    module, _, name = target.partition(":")
+    parser: Parser = getattr(import_module(module), name)()
+    return parser
+
+
+@lru_cache(maxsize=1)
+def all_parsers() -> dict[str, Parser]:
+    """Return every parser by name, foreign ones included; a foreign one that cannot be loaded is left out."""
+    parsers = {name: _load(target) for name, target in _BUILT_IN.items()}
+    for entry in metadata.entry_points(group="npudiag.parsers"):
+        if entry.name in parsers:
+            continue
+        try:
+            parsers[entry.name] = entry.load()()
+        except Exception:
+            continue
+    return parsers
+
+
+def choose(head: bytes, path: str) -> tuple[Parser, float]:
+    """Return the parser that is surest of a stream's first bytes, and how sure it is."""
+    best: tuple[Parser, float] | None = None
+    for parser in all_parsers().values():
+        score = parser.recognise(head, path)
+        if best is None or score > best[1]:
+            best = (parser, score)
+    assert best is not None  # there are built-in parsers
+    return best

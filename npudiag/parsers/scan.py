@@ -1,0 +1,119 @@
+"""Find many fixed strings in a block of bytes in one pass.
+
+Hyperscan does it at memory speed for any number of strings; where no wheel of it
+exists, the standard library's `re` does the same, slower.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Literals:
+    """The strings somebody wants to see, each with its own id (its index).
+
+    Attributes:
+        texts: The strings; matched as UTF-8 bytes.
+        nocase: For each string, whether ASCII case is ignored.
+    """
+
+    texts: tuple[str, ...] = ()
+    nocase: tuple[bool, ...] = ()
+
+    @property
+    def encoded(self) -> tuple[bytes, ...]:
+        """The strings as UTF-8."""
+        return tuple(text.encode() for text in self.texts)
+
+
+class Scanner:
+    """Reports every occurrence of every literal in a block of bytes."""
+
+    def __init__(self, literals: Literals) -> None:
+        self.literals = literals
+        self.backend = "none"
+        self._database: Any = None
+        self._fallback: _ReScanner | None = None
+        if not literals.texts:
+            return
+        try:
+            import hyperscan
+        except ImportError:
+            self._fallback = _ReScanner(literals)
+            self.backend = "re"
+            return
+        flags = [hyperscan.HS_FLAG_CASELESS if nocase else 0 for nocase in literals.nocase]
+        self._database = hyperscan.Database()
+        self._database.compile(
+            expressions=list(literals.encoded),
+            ids=list(range(len(literals.texts))),
+            elements=len(literals.texts),
+            flags=flags,
+            literal=True,
+        )
+        self.backend = "hyperscan"
+
+    def scan(self, data: bytes | memoryview) -> tuple[list[int], list[int]]:
+        """Return the ids of the literals found and, for each, the offset behind its last byte.
+
+        The pairs come in order of end offset.
+        """
+        ids: list[int] = []
+        ends: list[int] = []
+        if self._database is not None:
+            add_id, add_end = ids.append, ends.append
+
+            def matched(literal: int, _start: int, end: int, _flags: int, _context: object) -> None:
+                add_id(literal)
+                add_end(end)
+
+            self._database.scan(data, match_event_handler=matched)
+        elif self._fallback is not None:
+            for literal, end in self._fallback.scan(data):
+                ids.append(literal)
+                ends.append(end)
+        return ids, ends
+
+
+class _ReScanner:
+    """The same answer from the standard library.
+
+    A lookahead over the alternatives, longest first, gives the longest literal at each
+    position; those that are its prefixes stand there too and are looked up.
+    """
+
+    def __init__(self, literals: Literals) -> None:
+        self._parts = [part for nocase in (False, True) if (part := self._prepare(literals, nocase)) is not None]
+
+    @staticmethod
+    def _prepare(
+        literals: Literals, nocase: bool
+    ) -> tuple[re.Pattern[bytes], dict[bytes, tuple[tuple[int, int], ...]], bool] | None:
+        wanted = {
+            (text.lower() if nocase else text): index
+            for index, text in enumerate(literals.encoded)
+            if literals.nocase[index] is nocase
+        }
+        if not wanted:
+            return None
+        ordered = sorted(wanted, key=len, reverse=True)
+        prefixes = {
+            text: tuple((index, len(other)) for other, index in wanted.items() if text.startswith(other))
+            for text in ordered
+        }
+        flags = re.IGNORECASE if nocase else 0
+        return re.compile(b"(?=(" + b"|".join(map(re.escape, ordered)) + b"))", flags), prefixes, nocase
+
+    def scan(self, data: bytes | memoryview) -> Sequence[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for pattern, prefixes, nocase in self._parts:
+            for match in pattern.finditer(data):
+                text = match.group(1)
+                start = match.start(1)
+                found.extend((index, start + length) for index, length in prefixes[text.lower() if nocase else text])
+        found.sort(key=lambda pair: pair[1])
+        return found

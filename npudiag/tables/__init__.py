@@ -1,0 +1,1 @@
+"""The tables: declared schemas, and the store that holds their rows."""

@@ -1,0 +1,154 @@
+"""Holds the rows of all tables; gives them out as records, DataFrames and SQL."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from npudiag.errors import QueryError, UsageError
+from npudiag.tables.records import LogRecord
+from npudiag.tables.schema import PANDAS_DTYPE, SQL_TYPE, TABLES, Table
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def moment(time_us: int | None) -> datetime.datetime | None:
+    """Return microseconds since 1970 as a time without zone, None when out of range."""
+    if time_us is None:
+        return None
+    try:
+        return _EPOCH + datetime.timedelta(microseconds=time_us)
+    except OverflowError:
+        return None
+
+
+class Store:
+    """All rows of one run.
+
+    Attributes:
+        log: The kept log records, in order of discovery and line.
+    """
+
+    def __init__(self) -> None:
+        self.log: list[LogRecord] = []
+        self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+        self._frames: dict[str, pd.DataFrame] = {}
+
+    def extend(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
+        """Add rows to a table other than ``log``; unknown columns are dropped, missing ones are null."""
+        names = TABLES[name].names
+        self._rows[name].extend({column: row.get(column) for column in names} for row in rows)
+        self._frames.pop(name, None)
+
+    def rows(self, name: str) -> Sequence[dict[str, Any]]:
+        """Return a table's rows as dictionaries."""
+        self._known(name)
+        if name == "log" and not self._rows["log"]:
+            return [self._log_row(record) for record in self.log]
+        return self._rows[name]
+
+    def empty(self, name: str) -> bool:
+        """Whether a table has no rows; an unknown table has none."""
+        if name == "log":
+            return not self.log and not self._rows["log"] and not self._rows["log_counts"]
+        return not self._rows.get(name)
+
+    def size(self, name: str) -> int:
+        """Return the number of rows of a table."""
+        return len(self.log) if name == "log" else len(self._rows[name])
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Return a table as a DataFrame with the declared columns and dtypes.
+
+        Raises:
+            UsageError: There is no such table.
+        """
+        table = self._known(name)
+        frame = self._frames.get(name)
+        if frame is None:
+            frame = self._frames[name] = _frame(table, self.rows(name))
+        return frame
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """Return a locked in-memory database over the tables.
+
+        It can read nothing outside itself: external access is off and the configuration locked.
+        """
+        import duckdb
+
+        connection = duckdb.connect(":memory:")
+        for name, table in TABLES.items():
+            columns = ", ".join(f'"{column.name}" {SQL_TYPE[column.dtype]}' for column in table.columns)
+            connection.execute(f'CREATE TABLE "{name}" ({columns})')
+            if self.rows(name):
+                frame = self.table(name)
+                connection.register("_incoming", frame)
+                listed = ", ".join(f'"{column}"' for column in table.names)
+                connection.execute(f'INSERT INTO "{name}" SELECT {listed} FROM _incoming')
+                connection.unregister("_incoming")
+        connection.execute("SET enable_external_access=false")
+        connection.execute("SET lock_configuration=true")
+        return connection
+
+    def query(self, sql: str, parameters: dict[str, Any] | None = None) -> pd.DataFrame:
+        """Run one SELECT over the tables.
+
+        Raises:
+            QueryError: The text is not a single SELECT, or it failed.
+        """
+        import duckdb
+
+        try:
+            statements = duckdb.extract_statements(sql)
+        except duckdb.Error as exc:
+            raise QueryError(f"the statement cannot be read: {_first_line(exc)}") from exc
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise QueryError(
+                "only a single SELECT statement is allowed",
+                hint="tables: " + ", ".join(TABLES),
+            )
+        connection = self.connect()
+        try:
+            frame: pd.DataFrame = connection.execute(sql, parameters or {}).fetch_df()
+            return frame
+        except duckdb.Error as exc:
+            raise QueryError(f"the query failed: {_first_line(exc)}", hint="tables: " + ", ".join(TABLES)) from exc
+        finally:
+            connection.close()
+
+    @staticmethod
+    def _known(name: str) -> Table:
+        table = TABLES.get(name)
+        if table is None:
+            raise UsageError(f"there is no table {name!r}", hint="tables: " + ", ".join(TABLES))
+        return table
+
+    @staticmethod
+    def _log_row(record: LogRecord) -> dict[str, Any]:
+        row = {name: getattr(record, name, None) for name in TABLES["log"].names}
+        row["time"] = moment(record.time_us)
+        return row
+
+
+def _first_line(exc: Exception) -> str:
+    return str(exc).strip().split("\n", 1)[0][:300]
+
+
+def _frame(table: Table, rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    data = {}
+    for column in table.columns:
+        values = [row[column.name] for row in rows]
+        if column.dtype == "int":
+            # Ids beyond 64 bits come from hostile or broken input only.
+            values = [value if value is None or -(2**63) <= value < 2**63 else None for value in values]
+        if column.dtype == "str":
+            values = [None if value is None else value.encode("utf-8", "replace").decode() for value in values]
+        data[column.name] = pd.array(values, dtype=PANDAS_DTYPE[column.dtype])  # type: ignore[call-overload]
+    return pd.DataFrame(data)

@@ -1,0 +1,126 @@
+"""Console text: records put together across prefixes, tracebacks and CANN blocks."""
+
+from __future__ import annotations
+
+import io
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npudiag.discover.source import Identity, Source
+from npudiag.parsers.base import Budget, Context, Partial
+from npudiag.parsers.console import ConsoleParser
+from npudiag.parsers.scan import Literals, Scanner
+
+
+def parse(text: str | bytes, *literals: str, budget: Budget | None = None) -> Partial:
+    data = text.encode() if isinstance(text, str) else text
+    source = Source("train.log", None, None, None, Identity())
+    context = Context(source, Scanner(Literals(literals, (False,) * len(literals))), budget or Budget(), 2026)
+    return ConsoleParser().parse(io.BytesIO(b""), data, context)
+
+
+TRACEBACK = """Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    main()
+RuntimeError: call aclnnAdd failed, detail:EZ9999: Inner Error!
+EZ9999: [PID: 5] 2026-01-02-03:04:05.123.456 something
+        TraceBack (most recent call last):
+       deeper
+"""
+
+
+def test_a_traceback_with_its_cann_block_is_one_record() -> None:
+    partial = parse("start of torch_npu job\n" + TRACEBACK + "next line\n", "Traceback (most recent call last)")
+    (row,) = partial.rows
+    assert row.line == 2
+    assert row.text.startswith("Traceback") and row.text.endswith("deeper")
+    assert row.before == ("start of torch_npu job",)
+    assert row.after == ("next line",)
+
+
+def test_interleaved_ranks_are_told_apart() -> None:
+    lines = TRACEBACK.rstrip("\n").split("\n")
+    mixed = "".join(f"[rank0]: {line}\n[rank1]: {line}\n" for line in lines)
+    partial = parse(mixed, "Traceback (most recent call last)")
+    assert [(row.rank, row.line) for row in partial.rows] == [(0, 1), (1, 2)]
+    for row in partial.rows:
+        assert row.text == "\n".join(lines)
+        assert row.numbers is not None and row.numbers[-1] == row.line + 2 * (len(lines) - 1)
+        assert row.raw is not None and row.raw.startswith(f"[rank{row.rank}]: Traceback")
+
+
+def test_a_prefixed_traceback_of_vllm_is_one_record() -> None:
+    lines = ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "    g()", "RuntimeError: bad thing"]
+    text = "".join(f"(Worker_TP0 pid=7) ERROR 01-02 03:04:05 [multiproc.py:932] {line}\n" for line in lines)
+    (row,) = parse(text, "RuntimeError: bad").rows
+    assert row.text.endswith("RuntimeError: bad thing")
+    assert (row.level, row.pid, row.worker) == ("ERROR", 7, "Worker_TP0")
+    assert row.time_us is not None
+
+
+def test_nothing_known_is_unknown() -> None:
+    assert parse("shopping list\nmilk\nbread\n").kind == "unknown"
+    assert parse(b"\x00\x01\x02\x03" * 100).kind == "unknown"
+
+
+def test_kinds_follow_the_headers() -> None:
+    assert parse("Jan  2 03:04:05 host kernel: EXT4-fs mounted\n" * 3).kind == "host-log"
+    ring = "[2026-01-02-03:04:05.123456] [ascend] [devmm] [INFO] [devmm_open 12] <python3:20,20> text\n"
+    assert parse(ring * 3).kind == "kernel-log"
+    assert parse("\x1b[31m[ERROR] HCCL(1,p):2026-01-02-03:04:05.123.456 x\x1b[0m\n" * 3).kind == "slog"
+
+
+def test_every_record_is_counted_by_level_and_minute() -> None:
+    partial = parse("2026-01-02 03:04:05,123 - a - ERROR - x\n2026-01-02 03:04:06,123 - a - ERROR - x\nplain npu\n")
+    assert partial.counts == {("ERROR", "", "2026-01-02T03:04"): 2, ("", "", ""): 1}
+
+
+def test_evidence_lines_are_physical() -> None:
+    text = "one npu line\r\n\r\nEZ9999: Inner Error!\r\n   detail\r\n"
+    (row,) = parse(text, "Inner Error").rows
+    assert (row.line, row.text) == (3, "EZ9999: Inner Error!\n   detail")
+
+
+def test_the_end_of_an_endless_traceback_is_kept() -> None:
+    frames = "".join(f'  File "a{i}.py", line {i}, in f\n    g()\n' for i in range(500))
+    text = "Traceback (most recent call last):\n" + frames + "ValueError: the end\n"
+    (row,) = parse(text, "Traceback (most recent").rows
+    assert row.text.endswith("ValueError: the end")
+    assert row.text.count("\n") <= Budget().record_lines
+    assert row.numbers is not None and row.numbers[-1] == 1002
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=400))
+def test_any_bytes_are_survived(data: bytes) -> None:
+    partial = parse(data, "NEEDLE")
+    assert all(row.line >= 1 for row in partial.rows)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "[rank0]: NEEDLE",
+                "Traceback (most recent call last):",
+                "  File",
+                "EZ9999: x",
+                "",
+                "ValueError: NEEDLE",
+                "x npu",
+            ]
+        ),
+        max_size=30,
+    )
+)
+def test_every_hit_is_kept_at_its_line(lines: list[str]) -> None:
+    partial = parse("\n".join(lines), "NEEDLE")
+    for row in partial.rows:
+        numbers = row.numbers or range(row.line, row.line + row.text.count("\n") + 1)
+        raw = (row.raw or row.text).split("\n")
+        assert [lines[number - 1] for number in numbers] == raw
+    told = sum((row.raw or row.text).count("NEEDLE") for row in partial.rows)
+    assert told == min(told, sum(line.count("NEEDLE") for line in lines))
+    assert (told > 0) == any("NEEDLE" in line for line in lines)

@@ -1,0 +1,50 @@
+"""Both scanners report every literal at every place."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from npudiag.parsers.scan import Literals, Scanner, _ReScanner
+
+
+def plain(literals: Literals, data: bytes) -> set[tuple[int, int]]:
+    found = set()
+    for number, (text, nocase) in enumerate(zip(literals.encoded, literals.nocase, strict=True)):
+        hay, needle = (data.lower(), text.lower()) if nocase else (data, text)
+        at = hay.find(needle)
+        while at >= 0:
+            found.add((number, at + len(needle)))
+            at = hay.find(needle, at + 1)
+    return found
+
+
+CASES = Literals(("abc", "ab", "bca", "cab", "AB", "a.c", "abab"), (False, False, False, False, True, False, False))
+
+
+@given(st.text("abcAB.", max_size=60))
+def test_both_back_ends_agree_with_a_plain_search(text: str) -> None:
+    data = text.encode()
+    expected = plain(CASES, data)
+    assert set(_ReScanner(CASES).scan(data)) == expected
+    ids, ends = Scanner(CASES).scan(data)
+    assert set(zip(ids, ends, strict=True)) == expected
+    assert ends == sorted(ends)
+
+
+def test_text_beyond_ascii_is_found() -> None:
+    scanner = Scanner(Literals(("内存不足",), (False,)))
+    data = "设备内存不足".encode()
+    assert scanner.scan(data) == ([0], [len(data)])
+
+
+def test_no_literals_find_nothing() -> None:
+    assert Scanner(Literals()).scan(b"anything") == ([], [])
+
+
+def test_the_fallback_is_used_where_hyperscan_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "hyperscan", None)
+    scanner = Scanner(Literals(("needle",), (False,)))
+    assert scanner.backend == "re"
+    assert scanner.scan(b"a needle") == ([0], [8])
