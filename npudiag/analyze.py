@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from npudiag._version import __version__
 from npudiag.analyses import topology, waits
 from npudiag.config import Suppression, selects
-from npudiag.diagnosis import findings as making
 from npudiag.diagnosis import blame, order, suppress, verdict
+from npudiag.diagnosis import findings as making
 from npudiag.engine.model import Rule
 from npudiag.engine.run import Outcome
 from npudiag.engine.run import run as run_rules
@@ -170,7 +170,7 @@ def conclude(
     with timings.stage("rules"):
         outcome = run_rules(rules, store, table, options.params)
     with timings.stage("diagnosis"):
-        ordered = diagnose(outcome, waits.find(store.log, topo))
+        ordered = diagnose(outcome, waits.find(store.log, topo), waits.People(topo))
         unused = suppress.apply(ordered, options.suppress, datetime.date.today())
         covered = coverage(ingested, store, topo)
     result = Result(
@@ -295,7 +295,7 @@ def _file_row(partial: Partial) -> dict[str, Any]:
     }
 
 
-def diagnose(outcome: Outcome, waiting: waits.Waits) -> list[Finding]:
+def diagnose(outcome: Outcome, waiting: waits.Waits, people: waits.People) -> list[Finding]:
     """Make findings of the hits and put them in order."""
 
     def appearance(item: tuple[Rule, Any]) -> tuple[int, int]:
@@ -304,7 +304,7 @@ def diagnose(outcome: Outcome, waiting: waits.Waits) -> list[Finding]:
 
     hits = sorted(outcome.hits, key=appearance)
     found = [(rule, making.build(rule, hit)) for rule, hit in hits]
-    blame.apply([finding for _, finding in found], waiting)
+    blame.apply([finding for _, finding in found], waiting, people)
     return order.arrange(found)
 
 

@@ -395,7 +395,7 @@ def texts(files: Mapping[str, str], literals: Literals, *, year: int = 2026) -> 
     """
     scanner = _cached_scanner(literals)
     out = Ingested()
-    for order, (path, text) in enumerate(files.items()):
+    for _order, (path, text) in enumerate(files.items()):
         source = Source(path, None, None, None, identify(path))
         partial = _parse(source, _Memory(text.encode("utf-8", "surrogatepass")), scanner, Budget(), None, year)
         out.partials.append(partial)

@@ -78,7 +78,7 @@ def find(records: Iterable[LogRecord]) -> Topology:
     for record in records:
         if not any(marker in record.text for marker in MARKERS):
             continue
-        fields = {name: value for name, value in _FIELD.findall(record.text)}
+        fields = dict(_FIELD.findall(record.text))
         rank = _number(fields, "rank")
         size = _number(fields, "rankNum", "totalRanks", "ranks")
         if rank is None or size is None or rank >= size:

@@ -23,9 +23,8 @@ _LINK = re.compile(
     rf"\|\s*(?P<address>{_ADDRESS})\((?P<rank>\d+)\)\s*\|(?:\s*\d+\s*\|)?"
     rf"\s*(?P<own_address>{_ADDRESS})\((?P<own_rank>\d+)\)\s*\|"
 )
-_NOTIFY = re.compile(
-    r"(?:type:NOTIFY WAIT, localRank:(?P<own_rank>\d+), remoteRank:|remote rank:? ?\[|remoteRank:? ?\[?)(?P<rank>\d+)\b"
-)
+# "remoteRank:" also stands in reports of copies that failed, which wait for nobody.
+_NOTIFY = re.compile(r"(?:type:NOTIFY WAIT, localRank:(?P<own_rank>\d+), remoteRank:|remote rank:? ?\[)(?P<rank>\d+)\b")
 _WAITING = re.compile(r"(?i)notify|time ?out|timed out|link|transport")
 _NO_RANK = 0xFFFFFFFF
 LITERALS = ("-remoteIpAddr[", "LINK_ERROR_INFO", "remoteRank:", "remote rank:", "no connect", "time out |")
@@ -91,7 +90,7 @@ class Waits:
         return [edge.record for edge in self.edges if edge.awaited in self.culprits]
 
 
-class _People:
+class People:
     """Finds a process by what a line tells of it."""
 
     def __init__(self, topology: Topology) -> None:
@@ -99,6 +98,7 @@ class _People:
         self._world = list(topology.world.values())
 
     def waiter(self, record: LogRecord, rank: int | None, address: str | None) -> Party | None:
+        """Return the process that wrote a record."""
         process = self._topology.by_pid(record.node, record.pid, record.file_pid)
         if process is None and (rank is not None or address is not None):
             process = self._find(rank, address, None)
@@ -108,10 +108,14 @@ class _People:
             return None
         return Party(record.node, record.device, record.rank if record.rank is not None else rank)
 
-    def awaited(self, rank: int | None, address: str | None, device: int | None) -> Party:
+    def awaited(self, rank: int | None, address: str | None, device: int | None) -> Party | None:
+        """Return the process that a line names as its peer; None for a number that names nobody."""
         process = self._find(rank, address, device)
         if process is not None:
             return _party(process)
+        if address is None and self._topology.ranks is not None and (rank is None or rank >= self._topology.ranks):
+            # A number of a communicator that the logs do not introduce.
+            return None
         return Party(None, device, rank, address, logged=False)
 
     def _find(self, rank: int | None, address: str | None, device: int | None) -> Process | None:
@@ -135,13 +139,13 @@ def _party(process: Process) -> Party:
 
 def find(records: Iterable[LogRecord], topology: Topology) -> Waits:
     """Read the waits among `records` and follow them."""
-    people = _People(topology)
+    people = People(topology)
     edges: dict[tuple[Party, Party], Wait] = {}
     for record in records:
         for rank, address, device, own_rank, own_address in _named(record.text):
             waiter = people.waiter(record, own_rank, own_address)
             awaited = people.awaited(rank, address, device)
-            if waiter is None or waiter == awaited:
+            if waiter is None or awaited is None or waiter == awaited:
                 continue
             edges.setdefault((waiter, awaited), Wait(waiter, awaited, record))
     return _follow(list(edges.values()))

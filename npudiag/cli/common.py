@@ -141,7 +141,7 @@ def settings(
         lang=lang.value if lang else configured.lang or pick_lang(os.environ),
         pack=pack,
         config=configured,
-        select=tuple(select) if select else (*configured.select, *configured.extend_select),
+        select=tuple(select) if select else (configured.select and (*configured.select, *configured.extend_select)),
         ignore=tuple(ignore) if ignore else configured.ignore,
         workers=workers if workers is not None else configured.workers,
         memory_mb=memory_mb if memory_mb is not None else configured.memory_mb,
@@ -227,7 +227,7 @@ def check_outputs(**outputs: str | None) -> None:
             hint="give the others a file name",
         )
     files = [target for target in named.values() if target != "-"]
-    if len({os.path.abspath(target) for target in files}) < len(files):
+    if len({Path(target).absolute() for target in files}) < len(files):
         raise UsageError("two outputs would be written to the same file")
     for target in files:
         folder = Path(target).resolve().parent
@@ -260,7 +260,7 @@ def write(target: str, text: str | bytes) -> None:
             mask = os.umask(0)
             os.umask(mask)
             Path(temporary).chmod(0o666 & ~mask)
-            os.replace(temporary, path)
+            Path(temporary).replace(path)
         except BaseException:
             with contextlib.suppress(OSError):
                 Path(temporary).unlink()

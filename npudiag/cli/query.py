@@ -25,9 +25,10 @@ def answer(store: Store, sql: str | None, output: str) -> None:
     else:
         import pandas as pd
 
-        with pd.option_context("display.max_rows", 200, "display.max_columns", 50, "display.width", 200):
-            with pd.option_context("display.max_colwidth", 100):
-                print(frame.to_string(index=False) if len(frame) <= 200 else frame)
+        with pd.option_context(
+            "display.max_rows", 200, "display.max_columns", 50, "display.width", 200, "display.max_colwidth", 100
+        ):
+            print(frame.to_string(index=False) if len(frame) <= 200 else frame)
 
 
 def _list_tables(store: Store) -> None:

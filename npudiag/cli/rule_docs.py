@@ -243,7 +243,7 @@ def detect_text(rule: Rule) -> str:
     else:
         parts = [_signature(signature) for signature in rule.signatures]
         detect = {"signature": parts[0] if len(parts) == 1 else parts}
-    dumped: str = yaml.dump(detect, Dumper=Dumper, allow_unicode=True, sort_keys=False, width=110)
+    dumped: str = yaml.dump(detect, Dumper=Dumper, allow_unicode=True, sort_keys=False, width=10_000)
     return dumped.rstrip("\n")
 
 

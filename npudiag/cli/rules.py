@@ -5,40 +5,35 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from npudiag.cli import rule_docs
-from npudiag.engine.load import PackSource, RulePack, load_pack, pack_sources, shipped_pack, shipped_rules
+from npudiag.cli.common import ConfigFile, LangOption, NoConfig, RulesDir
+from npudiag.engine.load import RulePack, load_pack, pack_sources, shipped_pack, shipped_rules
 from npudiag.engine.model import Rule, Text
 from npudiag.errors import Exit, Fault, RuleError, UsageError
 from npudiag.report.safe_text import visible, visible_block
-from npudiag.report.texts import as_lang, pick_lang
+from npudiag.report.texts import pick_lang
 from npudiag.report.wrap import cut, text_width, wrap
 from npudiag.result import CATEGORIES, SEVERITIES, Trust
 
-app = typer.Typer(name="rules", help="Look at, test, write and document rules.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from npudiag.config import Config
 
-Rules = Annotated[
-    list[Path] | None,
-    typer.Option("--rules", metavar="DIR", help="A folder with rule files; wins over the shipped rules. Repeatable."),
-]
-Lang = Annotated[str | None, typer.Option("--lang", metavar="en|zh", help="Language of the rules' texts.")]
+app = typer.Typer(name="rules", help="Look at, test, write and document rules.", no_args_is_help=True)
 
 _WIDTH = 100
 
 
-def _sources(rules: Sequence[Path] | None) -> list[PackSource]:
+def _configuration(config: Path | None, no_config: bool) -> Config:
     from npudiag.config import load_config
 
-    return pack_sources(rules or (), load_config().rules)
+    return load_config(explicit=config, disabled=no_config)
 
 
-def _language(lang: str | None) -> str:
-    if lang is not None and lang not in ("en", "zh"):
-        raise UsageError(f"unknown language {lang!r}; allowed: en, zh")
-    return as_lang(lang) if lang else pick_lang(os.environ)
+def _load(rules: Sequence[Path] | None, config: Config, *, with_tests: bool = False) -> RulePack:
+    return load_pack(pack_sources(rules or (), config.rules), with_tests=with_tests)
 
 
 def _say(text: str = "", *, bold: bool = False, colour: str | None = None, err: bool = False) -> None:
@@ -60,7 +55,9 @@ def list_rules(
         list[str] | None, typer.Option(metavar="CODE", help="Only codes that begin so, or this name. Repeatable.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    rules: Rules = None,
+    rules: RulesDir = None,
+    config: ConfigFile = None,
+    no_config: NoConfig = False,
 ) -> None:
     """List rules: code, name, category, severity, confidence, trust."""
     _check(category, CATEGORIES, "category")
@@ -68,7 +65,7 @@ def list_rules(
     _check(trust, get_args(Trust), "trust")
     from npudiag.engine.testing import choose_rules
 
-    pack = load_pack(_sources(rules))
+    pack = _load(rules, _configuration(config, no_config))
     chosen = [
         rule
         for rule in choose_rules(pack, select)
@@ -123,15 +120,17 @@ def _print_json(value: Any) -> None:
 @app.command()
 def show(
     rule: Annotated[str, typer.Argument(metavar="CODE|NAME", help="The rule.")],
-    lang: Lang = None,
+    lang: LangOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole rule as JSON.")] = False,
-    rules: Rules = None,
+    rules: RulesDir = None,
+    config: ConfigFile = None,
+    no_config: NoConfig = False,
 ) -> None:
     """Show a rule: its texts, what it looks for, what it advises, its tests."""
     from npudiag.engine.testing import choose_rules
 
-    language = _language(lang)
-    pack = load_pack(_sources(rules), with_tests=True)
+    configured = _configuration(config, no_config)
+    pack = _load(rules, configured, with_tests=True)
     found = pack.find(rule)
     if found is None:
         several = choose_rules(pack, [rule])
@@ -139,10 +138,12 @@ def show(
     if as_json:
         _print_json(found)
         return
-    _show(found, pack, language)
+    _show(found, pack, lang.value if lang else configured.lang or pick_lang(os.environ))
 
 
 def _show(rule: Rule, pack: RulePack, lang: str) -> None:
+    from npudiag.cli import rule_docs
+
     def words(text: Text) -> str:
         return visible_block(rule_docs.plain_template(text.zh if lang == "zh" else text.en))
 
@@ -157,8 +158,9 @@ def _show(rule: Rule, pack: RulePack, lang: str) -> None:
 
     _say(f"{rule.code} {rule.name}", bold=True)
     paragraph(words(rule.title))
-    facts = f"{rule.category} · {rule.severity} · confidence {rule.confidence} · trust {rule.trust}"
-    paragraph(f"{facts} · needs {', '.join(rule.needs)}")
+    labels = ("置信度", "信任级别", "依赖表") if lang == "zh" else ("confidence", "trust", "needs")
+    facts = zip(labels, (rule.confidence, rule.trust, ", ".join(rule.needs)), strict=True)
+    paragraph(" · ".join([rule.category, rule.severity, *(f"{label} {value}" for label, value in facts)]))
     paragraph(visible(pack.files.get(rule.name, rule.path)))
     head("Why", "说明")
     paragraph(words(rule.why))
@@ -209,7 +211,9 @@ def test(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[CODE|NAME]...", help="The rules; all when left out.")
     ] = None,
-    rules: Rules = None,
+    rules: RulesDir = None,
+    config: ConfigFile = None,
+    no_config: NoConfig = False,
 ) -> None:
     """Run the tests in rule files; 1: a test failed, 2: a file is wrong.
 
@@ -218,7 +222,7 @@ def test(
     from npudiag.engine.testing import choose_rules, run_rule_test
 
     try:
-        pack = load_pack(_sources(rules), with_tests=True)
+        pack = _load(rules, _configuration(config, no_config), with_tests=True)
     except RuleError as error:
         for fault in error.faults:
             _print_fault(fault)
@@ -368,6 +372,8 @@ def docs(
     check: Annotated[bool, typer.Option("--check", help="Write nothing; 1 where a page is not up to date.")] = False,
 ) -> None:
     """Make the pages about the shipped rules: one per area, and an index."""
+    from npudiag.cli import rule_docs
+
     found = rule_docs.pages(load_pack([shipped_pack()], with_tests=True))
     if check:
         differing = rule_docs.stale(found, out)

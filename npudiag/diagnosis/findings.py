@@ -151,14 +151,20 @@ def _log_evidence(hit: Hit) -> list[Evidence]:
             first.append(record)
     # The second record of the decisive file often says more than the fifth victim.
     chosen = [*first[:1], *others[:3], *first[1:], *others[3:]][:EVIDENCE]
-    return [log_evidence(record, hit.marks) for record in chosen]
+    return [log_evidence(record, hit.marks, hit.values) for record in chosen]
 
 
-def log_evidence(record: LogRecord, marks: Sequence[str] = ()) -> Evidence:
-    """Return the part of a record that says it: the first line with a mark, and what follows."""
+def log_evidence(record: LogRecord, marks: Sequence[str] = (), values: Sequence[str] = ()) -> Evidence:
+    """Return the part of a record that says it: the line with most of what matched, and what follows.
+
+    Args:
+        record: The record.
+        marks: Substrings that made the rule match.
+        values: Those of them that it captured; a line that holds them says more than one that does not.
+    """
     matched = record.text.split("\n")
     raw = (record.raw or record.text).split("\n")
-    at = next((i for i, line in enumerate(matched) if any(mark in line for mark in marks)), 0)
+    at = _telling(matched, marks, values)
     at = min(at, len(raw) - 1)
     number = record.physical_line(at)
     lines = [raw[at]]
@@ -179,6 +185,16 @@ def log_evidence(record: LogRecord, marks: Sequence[str] = ()) -> Evidence:
         after=list(record.after) if at + len(lines) >= len(raw) else raw[at + len(lines) : at + len(lines) + 2],
         count=record.count if record.count > 1 else None,
     )
+
+
+def _telling(lines: Sequence[str], marks: Sequence[str], values: Sequence[str]) -> int:
+    """Return the index of the line that says most, the first of several."""
+
+    def weight(line: str) -> int:
+        captured = sum(1 for value in set(values) if len(value) > 1 and value in line)
+        return captured * 10_000 + sum(len(mark) for mark in set(marks) if mark in line)
+
+    return max(range(len(lines)), key=lambda index: (weight(lines[index]), -index))
 
 
 def _highlights(marks: Sequence[str], text: str) -> list[str]:

@@ -14,6 +14,7 @@ from npudiag.result import SEVERITIES, Finding, RunnerUp
 
 _TRUST = {"cause": 0, "specific": 1, "generic": 2, "envelope": 3}
 _CONFIDENCE = {"high": 0, "medium": 1, "low": 2}
+_EVIDENCE = 12
 _SLACK_S = 300.0
 """Clocks of nodes differ; a cause may seem this much later than its consequence."""
 
@@ -104,21 +105,31 @@ def arrange(found: Sequence[tuple[Rule, Finding]]) -> list[Finding]:
             parents[id(effect)].append(cause)
 
     for finding in ranked:
-        names = rule_of[id(finding)].caused_by
+        rule = rule_of[id(finding)]
+        # A finding that turned out to be more than its rule takes it for has no causes but those found here.
+        names = rule.caused_by if finding.trust == rule.trust else ()
         for other in ranked:
             if other.name in names and severity_rank(other) >= 1 and _may_cause(other, finding):
                 link(finding, other)
     for finding in ranked:
         for other in ranked:
-            if other is finding or severity_rank(other) < 1 or not _may_cause(other, finding):
+            if other is finding or severity_rank(other) < 1:
                 continue
             better = _TRUST[other.trust] < _TRUST[finding.trust]
+            waits = finding.category in _WAITS_FOR_A_RANK and other.category in _WAITS_FOR_A_RANK
+            if waits and better and _same_place(finding, other):
+                # Both tell of one peer; the summary of who stopped is written last of all.
+                link(finding, other)
+            if not _may_cause(other, finding):
+                continue
             if finding.trust in ("generic", "envelope") and better and severity_rank(other) >= 1:
                 if finding.trust == "envelope" or severity_rank(other) >= 2:
                     link(finding, other)
+            elif waits and better:
+                link(finding, other)
             elif (
                 finding.category in _WAITS_FOR_A_RANK
-                and finding.trust != "cause"
+                and (finding.trust != "cause" or _same_place(finding, other))
                 and other.category in _BREAKS_A_RANK
                 and other.trust in ("cause", "specific")
                 and severity_rank(other) >= 2
@@ -129,7 +140,50 @@ def arrange(found: Sequence[tuple[Rule, Finding]]) -> list[Finding]:
     for finding in envelopes[1:]:
         # Several signs of the same unknown are one answer.
         link(finding, envelopes[0])
+    _fold(ranked, parents)
     return _tell(ranked, parents)
+
+
+def _fold(ranked: list[Finding], parents: dict[int, list[Finding]]) -> None:
+    """Make one finding of the consequences that are the same on many ranks, in place."""
+    first: dict[tuple[str, frozenset[int]], Finding] = {}
+    gone: dict[int, Finding] = {}
+    for finding in ranked:
+        causes = frozenset(id(parent) for parent in parents[id(finding)])
+        if not causes:
+            continue
+        same = first.setdefault((finding.code, causes), finding)
+        if same is not finding:
+            _absorb(same, finding)
+            gone[id(finding)] = same
+    if gone:
+        ranked[:] = [finding for finding in ranked if id(finding) not in gone]
+        for finding in ranked:
+            kept = {id(parent): parent for parent in (gone.get(id(p), p) for p in parents[id(finding)])}
+            parents[id(finding)] = [parent for parent in kept.values() if parent is not finding]
+
+
+def _absorb(whole: Finding, other: Finding) -> None:
+    mine, theirs = whole.scope, other.scope
+    mine.ranks = sorted({*mine.ranks, *theirs.ranks})
+    mine.nodes = sorted({*mine.nodes, *theirs.nodes})
+    mine.devices = sorted({*mine.devices, *theirs.devices})
+    mine.steps = sorted({*mine.steps, *theirs.steps})
+    mine.first = min((text for text in (mine.first, theirs.first) if text), default=None)
+    mine.last = max((text for text in (mine.last, theirs.last) if text), default=None)
+    whole.occurrences += other.occurrences
+    if len(whole.evidence) < _EVIDENCE:
+        whole.evidence = [*whole.evidence, *other.evidence][:_EVIDENCE]
+
+
+def _same_place(one: Finding, other: Finding) -> bool:
+    """Whether both are about one and the same rank, or card of a node."""
+    if one.scope.ranks and other.scope.ranks:
+        return one.scope.ranks == other.scope.ranks
+    return bool(one.scope.devices) and (one.scope.devices, one.scope.nodes) == (
+        other.scope.devices,
+        other.scope.nodes,
+    )
 
 
 def _clearly_earlier(cause: Finding, effect: Finding) -> bool:

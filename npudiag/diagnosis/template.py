@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _OPTIONAL = re.compile(r"\[\[((?:(?!\]\]).)*)\]\]", re.DOTALL)
-_NAME = re.compile(r"\{([A-Za-z_]\w*)\}")
+_NAME = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
 _LONGEST = 200
 
 

@@ -24,7 +24,8 @@ def state(findings: Sequence[Finding], coverage: Coverage) -> Verdict:
         return Verdict(
             status="insufficient",
             confidence="low",
-            text=f"Something failed, but the input does not show what: {root.title}. Collect what is listed and run again.",
+            text=f"Something failed, but the input does not show what: {root.title}. "
+            "Collect what is listed and run again.",
             i18n={"zh": {"text": f"有故障发生，但现有日志不足以判断根因：{_zh(root)}。请按清单补充采集后重新分析。"}},
         )
     lead, lead_zh = ("Job failed: ", "任务失败：") if root.impact.fatal else ("Found: ", "发现问题：")

@@ -24,6 +24,7 @@ class Hit:
         confidence: Overrides the rule's.
         severity: Overrides the rule's.
         marks: Substrings of the records to highlight.
+        values: Those of them that were captured.
     """
 
     records: list[LogRecord] = field(default_factory=list)
@@ -42,6 +43,7 @@ class Hit:
     lost_ms: float | None = None
     basis: str = ""
     marks: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
 
 
 class Detector(Protocol):

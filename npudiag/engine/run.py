@@ -17,7 +17,7 @@ from npudiag.result import Evidence, Passed, RuleFailure, Skipped
 if TYPE_CHECKING:
     from npudiag.tables.store import Store
 
-_MOST_HITS = 200
+_MOST_HITS = 4096
 
 
 @dataclass(slots=True)

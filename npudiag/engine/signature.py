@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from npudiag.engine.hits import Hit
@@ -100,6 +101,7 @@ class _Match:
     captures: dict[str, Any]
     companions: tuple[LogRecord, ...]
     marks: tuple[str, ...]
+    values: tuple[str, ...]
 
 
 _CASTS: dict[str, Any] = {
@@ -115,11 +117,22 @@ class Matcher:
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
-        flags = re.IGNORECASE if signature.nocase else 0
-        self._regex = re.compile(signature.regex, flags) if signature.regex else None
-        near = signature.near
-        self._near_regex = re.compile(near.regex, flags) if near and near.regex else None
         self._then = Matcher(signature.then) if signature.then else None
+
+    # Most rules never meet a candidate, and compiling all expressions would take longer than a small analysis.
+
+    @cached_property
+    def _regex(self) -> re.Pattern[str] | None:
+        return self._compile(self.signature.regex)
+
+    @cached_property
+    def _near_regex(self) -> re.Pattern[str] | None:
+        near = self.signature.near
+        return self._compile(near.regex) if near else None
+
+    def _compile(self, expression: str | None) -> re.Pattern[str] | None:
+        flags = re.IGNORECASE if self.signature.nocase else 0
+        return re.compile(expression, flags) if expression else None
 
     def find(self, corpus: Corpus) -> list[_Match]:
         """Return every matching record."""
@@ -151,12 +164,14 @@ class Matcher:
             return None
         captures: dict[str, Any] = {}
         marks = [part for part in (*signature.all, *signature.any) if self._fold(part) in text]
+        values: tuple[str, ...] = ()
         if self._regex is not None:
             found = self._regex.search(record.text)
             if found is None:
                 return None
             captures.update(self._captured(found))
-            marks.extend(value for value in found.groupdict().values() if value)
+            values = tuple(value for value in found.groupdict().values() if value)
+            marks.extend(values)
         companions: tuple[LogRecord, ...] = ()
         if signature.near is not None:
             beside = self._companions(record, signature.near, corpus)
@@ -164,7 +179,7 @@ class Matcher:
                 return None
             companions, more = beside
             captures = {**more, **captures}
-        return _Match(record, captures, companions, tuple(marks))
+        return _Match(record, captures, companions, tuple(marks), values)
 
     def _companions(
         self, record: LogRecord, near: Near, corpus: Corpus
@@ -214,8 +229,8 @@ class Matcher:
                 out[name] = value
         return out
 
-    def groups(self, corpus: Corpus) -> list[Hit]:
-        """Return one hit per group of matching records that meets the counts and the sequence."""
+    def groups(self, corpus: Corpus) -> list[tuple[tuple[Any, ...], Hit]]:
+        """Return key and hit of each group of matching records that meets the counts and the sequence."""
         signature = self.signature
         grouped: dict[tuple[Any, ...], list[_Match]] = defaultdict(list)
         for match in self.find(corpus):
@@ -234,7 +249,7 @@ class Matcher:
                 sequel = _follower(matches[0], followers.get(key, []), self._then.signature.within_s)
                 if sequel is None:
                     continue
-            hits.append(_hit(matches, sequel))
+            hits.append((key, _hit(matches, sequel)))
         return hits
 
 
@@ -312,6 +327,7 @@ def _hit(matches: list[_Match], sequel: _Match | None) -> Hit:
         nodes=_named(matches, "node"),
         steps=_named(matches, "step"),
         marks=tuple(dict.fromkeys(mark for match in matches[:20] for mark in match.marks)),
+        values=tuple(dict.fromkeys(value for match in matches[:20] for value in match.values)),
     )
 
 
@@ -335,15 +351,12 @@ def _named(matches: Sequence[_Match], name: str) -> list[Any] | None:
 
 
 def run(rule: Rule, corpus: Corpus) -> list[Hit]:
-    """Return the hits of a signature rule; alternatives that name the same records count once."""
-    hits: list[Hit] = []
+    """Return the hits of a signature rule; alternatives that hit the same group are one."""
+    grouped: dict[tuple[Any, ...], list[Hit]] = defaultdict(list)
     for signature in rule.signatures:
-        hits.extend(Matcher(signature).groups(corpus))
-    if len(rule.signatures) > 1 and len(hits) > 1:
-        per = {signature.per for signature in rule.signatures}
-        if per == {()}:
-            hits = [_merged(hits)]
-    return hits
+        for key, hit in Matcher(signature).groups(corpus):
+            grouped[(signature.per, *key)].append(hit)
+    return [_merged(hits) if len(hits) > 1 else hits[0] for hits in grouped.values()]
 
 
 def _merged(hits: list[Hit]) -> Hit:
@@ -361,6 +374,7 @@ def _merged(hits: list[Hit]) -> Hit:
             if theirs:
                 setattr(whole, field, sorted({*(mine or ()), *theirs}))
         whole.marks = (*whole.marks, *other.marks)
+        whole.values = (*whole.values, *other.values)
     return whole
 
 

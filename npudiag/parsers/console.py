@@ -26,16 +26,18 @@ _CANN_GOES_ON = re.compile(
     r"|there are\(is\) |\]|\[Error\]:|\[PID: \d+\]"
 )
 _EXCEPTION = re.compile(
-    r"(?:[\w.]+(?:Error|Exception|Exit|Interrupt|Warning|Failure|Timeout)|[\w.]+\.\w+): ?|[A-Z]\w*(?:Error|Exception|Exit|Interrupt)$"
+    r"(?:[\w.]+(?:Error|Exception|Exit|Interrupt|Warning|Failure|Timeout)|[\w.]+\.\w+): ?"
+    r"|[A-Z]\w*(?:Error|Exception|Exit|Interrupt)$"
 )
+_TAILED = ("traceback", "exception", "cann")
 _CHAINED = (
     "During handling of the above exception",
     "The above exception was the direct cause",
 )
 _MARKS = re.compile(
     r"(?i)ascend|torch_npu|\bnpu\b|davinci|\bhccl|hccn|\bcann\b|mindspore|mindspeed|megatron|deepspeed|vllm|llamafactory|verl"
-    r"|tensorflow|torch\.|torchrun|transformers|huawei|aclrt|\bacl|\bplog\b|iteration +\d+/|'loss':|kernel:|systemd|kubelet"
-    r"|volcano|slurm|traceback \(most recent|mindie|mooncake|nccl|\bpid=\d|grad.?norm|link (?:up|down)"
+    r"|tensorflow|torch\.|torchrun|transformers|huawei|aclrt|\bacl|\bplog\b|iteration +\d+/|'loss':|kernel:|systemd"
+    r"|kubelet|volcano|slurm|traceback \(most recent|mindie|mooncake|nccl|\bpid=\d|grad.?norm|link (?:up|down)"
 )
 
 _FAMILY_KIND = {
@@ -171,7 +173,12 @@ class _Run:
             self.hit = True
         current = self.open.get(key)
         header = headers.read(rest, number, self.context.year) if rest[:1] not in " \t" else None
-        if current is not None and self._belongs(current, rest, header is not None):
+        if current is not None and header is not None and header[1] == "torch-npu" and current.mode in _TAILED:
+            # torch_npu ends the message of its exceptions with a line of its own, which says who it was.
+            _adopt(current.row, header[0])
+            self._extend(current, number, text, rest, hits)
+            current.mode = "cann"
+        elif current is not None and self._belongs(current, rest, header is not None):
             self._extend(current, number, text, rest, hits)
         else:
             if current is not None:
@@ -354,6 +361,14 @@ class _Run:
                 return _FAMILY_KIND[family]
             return "console"
         return "console" if self.hit or self.marked else "unknown"
+
+
+def _adopt(row: Row, tail: Row) -> None:
+    """Take over what the last line of a message says of its process."""
+    for name in ("rank", "device", "pid", "time_us"):
+        if getattr(row, name) is None:
+            setattr(row, name, getattr(tail, name))
+    row.level = row.level or "ERROR"
 
 
 def _minute(time_us: int) -> str:

@@ -124,13 +124,14 @@ _KERNEL_RING = re.compile(
 )
 _HISI_HISTORY = re.compile(r"\[(\d{4})-(\d\d)-(\d\d)-(\d\d):(\d\d):(\d\d)\.(\d{1,6})\d*\] ")
 _HWLOG = re.compile(
-    r"\[(DEBUG|INFO|WARN|ERROR|CRITICAL|FATAL)\] +(\d{4})/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{1,6}) +(\d+) +(\S+:\d+)"
+    r"\[(DEBUG|INFO|WARN|ERROR|CRITICAL|FATAL)\] +(\d{4})/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{1,6})"
+    r" +(\d+) +(\S+:\d+)"
 )
 _GLOG = re.compile(r"([IWEF])(?:(20\d\d))?(\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3,6})\d* +(\d+) +([\w./+-]+:\d+)\] ?")
 _C10 = re.compile(r"\[([IWEF]) ?(?:(\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{1,9}) )?([\w./+-]+:\d+)\]")
 _ISO = re.compile(
-    r"\[?(?:([A-Za-z]+)[ |:,-]+(?:[\w./+-]+:\d+\] )?)?[\[(]?(\d{4})[-/](\d\d)[-/](\d\d)[T -](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?"
-    r"(?:Z| ?[+-]\d\d:?\d\d)?"
+    r"\[?(?:([A-Za-z]+)[ |:,-]+(?:[\w./+-]+:\d+\] )?)?[\[(]?(\d{4})[-/](\d\d)[-/](\d\d)[T -]"
+    r"(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:Z| ?[+-]\d\d:?\d\d)?"
 )
 _SYSLOG = re.compile(r"([A-Z][a-z]{2}) +(\d{1,2}) (?:(\d{4}) )?(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?:[+-]\d\d:\d\d)? ")
 _DMESG_T = re.compile(r"\[([A-Z][a-z]{2}) ([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})\] ")

@@ -14,6 +14,7 @@ import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, AnyStr, Protocol
 
 import msgspec
@@ -99,7 +100,6 @@ _CRI = re.compile(
 )
 _DOCKER_START = '{"log":"'
 _MOJIBAKE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf\u0152-\u02dc\u2013-\u2122]{1,3}")
-_CHINESE = re.compile("[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
 _SAMPLE_LINES = 400
 
 
@@ -120,11 +120,11 @@ def plan(head: bytes, complete: bool) -> Plan:
     raw = text.encode("utf-8", "surrogatepass") if wide else head
     steps: list[str] = []
     if b"\r" in raw:
-        ends = raw.count(b"\r\n")
+        ends = raw.count(b"\r\n") + (complete and raw.endswith(b"\r"))
         if ends:
             steps.append("crlf")
         # A sample may end between the two characters of a line end.
-        if raw.count(b"\r") > ends + raw.endswith(b"\r"):
+        if raw.count(b"\r") > ends + (not complete and raw.endswith(b"\r")):
             steps.append("cr")
     if b"\x08" in raw:
         steps.append("backspace")
@@ -187,9 +187,17 @@ def _narrow_encoding(head: bytes, complete: bool) -> str:
         return "utf-8"
     text = codecs.getincrementaldecoder("gb18030")("replace").decode(head, complete)
     foreign = [char for char in text if char > "\x7f"]
-    chinese = sum(1 for char in foreign if _CHINESE.match(char))
-    # Nearly all must be common Chinese: bytes of other encodings decode to something as well.
-    return "gb18030" if chinese * 10 >= len(foreign) * 7 else "latin-1"
+    # Nearly all must be of the common set: single bytes of other encodings make rare characters with what follows.
+    common = sum(1 for char in foreign if _is_gb2312(char))
+    return "gb18030" if common * 10 >= len(foreign) * 7 else "latin-1"
+
+
+def _is_gb2312(char: str) -> bool:
+    try:
+        char.encode("gb2312")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _sample_lines(text: str, complete: bool) -> list[str]:
@@ -229,7 +237,7 @@ def _grep_form(lines: list[str]) -> re.Pattern[str] | None:
         return _GREP_NO_NUMBER
     numbers = [int(match[1]) for line in lines if (match := _GREP_NUMBER.match(line))]
     # Numbers that only grow are line numbers; a launcher's labels come again and again.
-    if len(numbers) * 10 >= len(lines) * 9 and all(a < b for a, b in zip(numbers, numbers[1:], strict=False)):
+    if len(numbers) * 10 >= len(lines) * 9 and all(a < b for a, b in pairwise(numbers)):
         return _GREP_NUMBER
     return None
 
@@ -291,7 +299,7 @@ def iter_lines(stream: ByteStream, plan: Plan, stats: LineStats | None = None) -
     Args:
         stream: Where to read from; read in blocks of `BLOCK_BYTES`.
         plan: What the text needs.
-        stats: Filled in on the way.
+        stats: Filled in on the way. Where its `lines` is not 0, numbers go on from there.
 
     Yields:
         Number of the physical line (from 1, lines end with a newline and nothing else) and its text, clean and
@@ -303,12 +311,11 @@ def iter_lines(stream: ByteStream, plan: Plan, stats: LineStats | None = None) -
     stats = stats if stats is not None else LineStats()
     cleaner = _Cleaner(plan, stats)
     number = stats.lines + 1
-    base = number
     goes_on = False
     for text, ends in _chunks(stream, plan, stats):
         count = text.count("\n")
-        # While a caller looks at the lines of this chunk, they count as read.
-        stats.lines = number - base + count + 1
+        # While a caller looks at the lines of this piece, they count as read.
+        stats.lines = number + count
         if ends and not goes_on and not cleaner.needs_terminal(text):
             yield from enumerate(cleaner.peel(cleaner.scrub(text)).split("\n"), number)
         else:
@@ -557,7 +564,8 @@ def _split(
             yield rest[:at], False
             inside = True
             rest = rest[at + 1 :]
-        if len(rest) > LONGEST_LINE:
+        if len(rest) > LONGEST_LINE and nul in rest:
+            stats.steps.add("nul")
             rest = rest.replace(nul, empty)
         if len(rest) > LONGEST_LINE:
             stats.cut_lines += 1

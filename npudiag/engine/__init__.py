@@ -1,0 +1,1 @@
+"""The rule engine: loads rules, matches signatures, runs queries, yields matches."""

@@ -1,0 +1,73 @@
+"""The texts of a finding and of the verdict in one language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from npudiag.result import Finding, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class RemedyWords:
+    """Texts of one remedy."""
+
+    text: str
+    expect: str
+    verify: str
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Texts of one finding; a text without translation stays English."""
+
+    title: str
+    summary: str
+    remedies: tuple[RemedyWords, ...]
+    collect: tuple[str, ...]
+    why_not: str
+
+
+def verdict_text(verdict: Verdict, lang: str) -> str:
+    """Return the verdict's sentence in `lang`."""
+    return _text(verdict.i18n.get(lang), "text", verdict.text)
+
+
+def words(finding: Finding, lang: str) -> Words:
+    """Return the texts of `finding` in `lang`."""
+    other: Mapping[str, Any] = finding.i18n.get(lang) or {}
+    remedies = other.get("remedies")
+    translated = remedies if isinstance(remedies, list) else []
+    collect = other.get("collect")
+    runner_up = other.get("runner_up")
+    return Words(
+        title=_text(other, "title", finding.title),
+        summary=_text(other, "summary", finding.summary),
+        remedies=tuple(
+            RemedyWords(
+                text=_text(zh, "text", remedy.text),
+                expect=_text(zh, "expect", remedy.expect),
+                verify=_text(zh, "verify", remedy.verify),
+            )
+            for remedy, zh in zip(finding.remedies, _padded(translated, len(finding.remedies)), strict=True)
+        ),
+        collect=tuple(
+            zh if isinstance(zh, str) and zh else en
+            for en, zh in zip(
+                finding.collect,
+                _padded(collect if isinstance(collect, list) else [], len(finding.collect)),
+                strict=True,
+            )
+        ),
+        why_not=_text(runner_up, "why_not", finding.runner_up.why_not if finding.runner_up else ""),
+    )
+
+
+def _padded(items: list[Any], length: int) -> list[Any]:
+    return [*items[:length], *[None] * (length - len(items))]
+
+
+def _text(texts: object, key: str, fallback: str) -> str:
+    value = texts.get(key) if isinstance(texts, Mapping) else None
+    return value if isinstance(value, str) and value else fallback

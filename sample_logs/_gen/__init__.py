@@ -1,0 +1,1 @@
+"""Builds the sample jobs: the shapes are those of real logs, every value is invented."""
