@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from npudiag._version import __version__
-from npudiag.analyses import topology, waits
+from npudiag.analyses import runs, topology, waits
 from npudiag.config import Suppression, selects
 from npudiag.diagnosis import blame, order, suppress, verdict
 from npudiag.diagnosis import findings as making
@@ -167,6 +167,7 @@ def conclude(
         store.extend("processes", (vars_of(process) for process in topo.processes))
         for name, rows in (tables or {}).items():
             store.extend(name, rows)
+        runs.number(store)
     with timings.stage("rules"):
         outcome = run_rules(rules, store, table, options.params)
     with timings.stage("diagnosis"):
@@ -262,6 +263,13 @@ def fill(ingested: Ingested) -> Store:
                 for group in partial.groups
             ),
         )
+        for name, columns in partial.columns.items():
+            columns.fill("file", source.path)
+            if name == "npu_samples" and (node := identity.node or identity.host):
+                columns.fill("node", node)
+            store.columns(name).merge(columns)
+        if partial.quotes:
+            store.quotes[source.path] = partial.quotes
         for name, rows in partial.tables.items():
             store.extend(name, ({"file": source.path, **row} for row in rows))
     return store

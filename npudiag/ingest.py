@@ -361,6 +361,12 @@ def _append(whole: Partial, part: Partial) -> None:
         whole.counts[key] = whole.counts.get(key, 0) + number
     for name, rows in part.tables.items():
         whole.tables.setdefault(name, []).extend({**row, "line": row["line"] + shift} for row in rows)
+    for name, columns in part.columns.items():
+        if name in whole.columns:
+            whole.columns[name].merge(columns, shift)
+        else:
+            whole.columns[name] = columns.moved(shift)
+    whole.quotes.update((line + shift, text) for line, text in part.quotes.items())
     whole.lines += part.lines
     whole.bytes += part.bytes
     whole.unparsed += part.unparsed

@@ -21,6 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("npudiag.engine.model",),
     ("npudiag.config",),
     ("npudiag.discover", "npudiag.host"),
+    ("npudiag.tables.schema", "npudiag.tables.columns"),  # parsers fill them
     ("npudiag.parsers",),
     ("npudiag.tables",),
     ("npudiag.ingest",),

@@ -38,6 +38,7 @@ _BREAKS_A_RANK = frozenset(
         "kv-cache",
     )
 )
+_FAULTS = _BREAKS_A_RANK - {"numerics", "config"}
 _WAITS_FOR_A_RANK = frozenset(("hccl-timeout", "hccl-init"))
 
 
@@ -70,12 +71,22 @@ def key(finding: Finding, place: int) -> tuple[float, ...]:
     """Return what roots are sorted by: the lowest is the root cause."""
     first = _seconds(finding.scope.first)
     return (
-        0 if severity_rank(finding) >= 2 else 1 if severity_rank(finding) == 1 else 2,
+        _weight(finding),
         _TRUST[finding.trust],
         -severity_rank(finding),
         first if first is not None and first > 365 * 86400 else 0.0,
         place,
     )
+
+
+def _weight(finding: Finding) -> int:
+    """Return 0 for what breaks a job, 1 for what shows that something broke, 2 for what only costs, 3 for the rest."""
+    if severity_rank(finding) >= 2:
+        return 0
+    if severity_rank(finding) == 0:
+        return 3
+    # A sign that something failed weighs more than a setting that costs time: the latter does not explain it.
+    return 1 if finding.trust == "envelope" or finding.category in _FAULTS else 2
 
 
 def arrange(found: Sequence[tuple[Rule, Finding]]) -> list[Finding]:
@@ -122,8 +133,8 @@ def arrange(found: Sequence[tuple[Rule, Finding]]) -> list[Finding]:
                 link(finding, other)
             if not _may_cause(other, finding):
                 continue
-            if finding.trust in ("generic", "envelope") and better and severity_rank(other) >= 1:
-                if finding.trust == "envelope" or severity_rank(other) >= 2:
+            if finding.trust in ("generic", "envelope") and better:
+                if severity_rank(other) >= 2 or (finding.trust == "envelope" and _weight(other) == 1):
                     link(finding, other)
             elif waits and better:
                 link(finding, other)

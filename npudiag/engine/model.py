@@ -53,6 +53,10 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
     """Group columns, one finding each: ``rank`` ``device`` ``node`` ``pid`` ``file``; empty: one finding."""
     then: Signature | None = None
     """A record that must follow later in the same group; its `within_s` is the longest gap."""
+    cleared_by: Signature | None = None
+    """A later record of the same file that takes the matter back, e.g. a resume event; such a match does not count."""
+    same: tuple[str, ...] = ()
+    """In `cleared_by`: captures that both records have in common."""
     nocase: bool = False
 
 

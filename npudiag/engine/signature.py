@@ -50,8 +50,9 @@ class LiteralTable:
             for text in (*signature.near.all, *signature.near.any, *signature.near.unless):
                 if len(text) >= _COMPANION:
                     self.number(text, nocase=signature.nocase)
-        if signature.then is not None:
-            self._signature(signature.then)
+        for other in (signature.then, signature.cleared_by):
+            if other is not None:
+                self._signature(other)
 
     def literals(self) -> Literals:
         """Return what the scanner is to look for."""
@@ -118,6 +119,7 @@ class Matcher:
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
         self._then = Matcher(signature.then) if signature.then else None
+        self._cleared = Matcher(signature.cleared_by) if signature.cleared_by else None
 
     # Most rules never meet a candidate, and compiling all expressions would take longer than a small analysis.
 
@@ -141,7 +143,24 @@ class Matcher:
             match = self._match(record, corpus)
             if match is not None:
                 out.append(match)
-        return out
+        return self._standing(out, corpus) if self._cleared and out else out
+
+    def _standing(self, matches: list[_Match], corpus: Corpus) -> list[_Match]:
+        """Return the matches that no later record takes back."""
+        assert self._cleared is not None
+        clear = self._cleared.signature
+        ends = self._cleared.find(corpus)
+
+        def taken_back(match: _Match) -> bool:
+            known = [match.captures.get(name) for name in clear.same]
+            return any(
+                end.record.file == match.record.file
+                and [end.captures.get(name) for name in clear.same] == known
+                and _follower(match, [end], clear.within_s) is not None
+                for end in ends
+            )
+
+        return [match for match in matches if not taken_back(match)]
 
     def _fold(self, text: str) -> str:
         return text.lower() if self.signature.nocase else text

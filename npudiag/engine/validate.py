@@ -286,7 +286,9 @@ class _RuleReader(Reader):
     def _signature(self, node: Node, what: str) -> Signature | None:
         optional: tuple[str, ...] = ("all", "any", "regex", "unless", "where", "near", "types", "within", "nocase")
         if what == "signature":
-            optional = (*optional, "count", "per", "then")
+            optional = (*optional, "count", "per", "then", "cleared_by")
+        if what == "cleared_by":
+            optional = (*optional, "same")
         if not isinstance(node, Pairs):
             self.fault(node, f"{what} must be a mapping, found {describe(node)}")
             return None
@@ -300,6 +302,9 @@ class _RuleReader(Reader):
         within = self._duration(keys["within"]) if "within" in keys else None
         if within is not None and count < 2 and what == "signature":
             self.fault(keys["within"], "within needs a count of at least 2")
+        cleared = self._signature(keys["cleared_by"], "cleared_by") if "cleared_by" in keys else None
+        if cleared is not None:
+            self._check_same(keys["cleared_by"], cleared, groups)
         return Signature(
             any=literals["any"],
             all=literals["all"],
@@ -312,8 +317,17 @@ class _RuleReader(Reader):
             within_s=within,
             per=self.choices(keys["per"], "column in per", PER) if "per" in keys else (),
             then=self._signature(keys["then"], "then") if "then" in keys else None,
+            cleared_by=cleared,
+            same=self.texts(keys["same"], "cleared_by.same") if "same" in keys else (),
             nocase=self.truth(keys["nocase"], "nocase") if "nocase" in keys else False,
         )
+
+    def _check_same(self, node: Node, cleared: Signature, groups: Collection[str]) -> None:
+        """The captures that tie a record to the one that clears it must be bound by both."""
+        own = {*_groups(cleared.regex), *_groups(cleared.near.regex if cleared.near else None)}
+        for name in cleared.same:
+            if name not in own or name not in groups:
+                self.fault(node, f"cleared_by.same names {shorten(name)}, which must be a capture of both signatures")
 
     def _literals(self, keys: Mapping[str, Node], name: str, what: str) -> tuple[str, ...]:
         if name not in keys:

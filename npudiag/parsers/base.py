@@ -15,6 +15,7 @@ from npudiag.discover.source import Identity, Source
 from npudiag.errors import SourceError
 from npudiag.parsers.scan import Scanner
 from npudiag.result import Problem
+from npudiag.tables.columns import Columns
 
 LEVEL_RANK = {
     "DEBUG": 0,
@@ -119,6 +120,12 @@ class Partial:
     last_us: int | None = None
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Rows for other tables than ``log``; `file` is filled in on merging, `line` counts as in `Row`."""
+    packed: dict[str, Any] = field(default_factory=dict)
+    """What an analysis is to make rows of, in a form of its own: arrays, sums. It can be pickled."""
+    columns: dict[str, Columns] = field(default_factory=dict)
+    """Rows for tables that are kept column by column; `file` and `run` are filled in later."""
+    quotes: dict[int, str] = field(default_factory=dict)
+    """Text of lines that hold a metric, by line, as many as are kept for evidence."""
     problems: list[Problem] = field(default_factory=list)
     part: int = 0
     """Index of the byte range this is, 0 for a whole stream."""

@@ -15,10 +15,13 @@ from npudiag.errors import SourceError
 from npudiag.parsers import headers
 from npudiag.parsers.base import LEVEL_RANK, WORTH_KEEPING, Context, Partial, Row, Stream
 from npudiag.parsers.collector import Collector
+from npudiag.parsers.metrics import Metrics
+from npudiag.parsers.metrics.base import short_time
 from npudiag.parsers.normalise import LineStats, Plan, iter_lines, plan
 from npudiag.parsers.prefixes import Peeled, peel
 
 _BATCH = 4096
+_METRIC_LINES = 64
 _TRACEBACK = "Traceback (most recent call last)"
 _CANN_BLOCK = re.compile(r"(?:^|[ :(\]])(?:[EW][A-Z0-9]\d{4}(?:: |\[PID|  )|[A-Z]\w+\(E[A-Z0-9]\d{4}\): )")
 _CANN_GOES_ON = re.compile(
@@ -124,6 +127,8 @@ class _Run:
         self.stats = LineStats()
         self.waiting: list[tuple[Row, int]] = []
         self.last_us: int | None = None
+        self.metrics = Metrics(context.year)
+        self.metric_hits: Counter[tuple[int, ...]] = Counter()
 
     def read(self, stream: _Joined) -> None:
         batch: list[tuple[int, str]] = []
@@ -156,6 +161,7 @@ class _Run:
                     pair = next(pairs, None)
                 if pair is None:
                     break
+        self.metrics.batch(data)
         if not self.marked and _MARKS.search(data[: 1 << 16].decode("utf-8", "replace")):
             self.marked = True
         for index, (number, text) in enumerate(batch):
@@ -171,6 +177,9 @@ class _Run:
         key = (peeled.worker, peeled.rank, peeled.pid)
         if hits:
             self.hit = True
+        if self.metrics.active and self.metrics.line(number, text, peeled) and self._told(key, hits):
+            self.recent.append(text)
+            return
         current = self.open.get(key)
         header = headers.read(rest, number, self.context.year) if rest[:1] not in " \t" else None
         if current is not None and header is not None and header[1] == "torch-npu" and current.mode in _TAILED:
@@ -186,6 +195,28 @@ class _Run:
             self._start(key, number, text, peeled, header, hits)
         self._after(text)
         self.recent.append(text)
+
+    def _told(self, key: tuple[str | None, int | None, int | None], hits: list[int] | None) -> bool:
+        """Whether a line that is in a table already need not become a record.
+
+        Rules see the first ones of each kind, as they would see them anyway; a million more would cost minutes.
+        """
+        if hits:
+            kind = tuple(hits)
+            self.metric_hits[kind] += 1
+            if self.metric_hits[kind] <= _METRIC_LINES:
+                return False
+        if self.waiting:
+            self._after("")
+        current = self.open.pop(key, None)
+        if current is not None:
+            self._close(current)
+        us = self.metrics.sink.last_us
+        count = ("", "", "" if us is None else _minute(us))
+        self.partial.counts[count] = self.partial.counts.get(count, 0) + 1
+        if us is not None:
+            self._seen(us)
+        return True
 
     def _belongs(self, current: _Open, rest: str, has_header: bool) -> bool:
         mode = current.mode
@@ -263,7 +294,7 @@ class _Run:
             mode = "header"
             self.families["launcher"] += 1
         if row.time_us is None and peeled.time:
-            row.time_us = _short_time(peeled.time, self.context.year)
+            row.time_us = short_time(peeled.time, self.context.year)
         row.rank = row.rank if row.rank is not None else peeled.rank
         row.pid = row.pid if row.pid is not None else peeled.pid
         row.device = row.device if row.device is not None else peeled.device
@@ -287,6 +318,7 @@ class _Run:
 
     def _seen(self, time_us: int) -> None:
         self.last_us = time_us
+        self.metrics.sink.seen(time_us)
         # Clocks that were not set yet say nothing about when the job ran.
         if time_us > 365 * 86_400_000_000:
             partial = self.partial
@@ -342,11 +374,17 @@ class _Run:
             self._close(record)
         self.open.clear()
         partial = self.partial
+        metrics = self.metrics
+        metrics.finish()
+        if metrics.sink.columns:
+            self.hit = True
+            partial.columns = metrics.sink.columns
+            partial.quotes = metrics.sink.quotes.all()
         partial.rows.sort(key=lambda row: row.line)
         stats = self.stats
         partial.lines = stats.lines
         partial.encoding = self.how.encoding
-        partial.normalised = tuple(self.how.steps)
+        partial.normalised = tuple(sorted(stats.steps))
         if stats.cut_lines:
             partial.note = partial.note or f"{stats.cut_lines} line(s) longer than 1 MiB were cut"
         partial.kind = self._kind()
@@ -385,16 +423,3 @@ def _minute(time_us: int) -> str:
 
 
 _minutes: dict[int, str] = {}
-
-_SHORT = re.compile(r"(?:(\d{4})-)?(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d+))?$")
-
-
-def _short_time(text: str, year: int | None) -> int | None:
-    """Read ``MM-DD HH:MM:SS``, with or without a year; a bare time of day says too little."""
-    match = _SHORT.match(text)
-    if not match:
-        return None
-    own_year = match.group(1) or year
-    if own_year is None:
-        return None
-    return headers.stamp_us(int(own_year), *map(int, match.group(2, 3, 4, 5, 6)))

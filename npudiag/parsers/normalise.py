@@ -285,8 +285,8 @@ _CARET_ANSI = re.compile(r"\^\[(?=[\[\]()])")
 _BAR = re.compile(
     # tqdm: "what: 12%|###   | 3/25 [00:01<00:09, 2.4it/s]", or "12it [00:01, 2.4it/s]" where the total is unknown.
     # A bar that tells more (", loss=0.3" at its end) is more than a bar.
-    r"(?:(?P<label>[^|]*?)\s*\d{1,3}%\|[^|]*\|\s*[\d.]+[kMGT]?i?B?/[\d.?]+[kMGT]?i?B?|[\d.]+[kMGT]?i?(?:it|B))"
-    r"\s*\[[^\],]*,\s*[^\],]*\]\s*"
+    r"(?:(?P<label>[^|]*?)\d{1,3}%\|[^|]*\|\s*[\d.]+[kMGT]?i?B?/[\d.?]+[kMGT]?i?B?|[\d.]+[kMGT]?i?(?:it|B))"
+    r"\s*\[[^\],]*,[^\],]*\]\s*"
 )
 _LONGEST_BAR = 400
 _BACKSPACES = re.compile("(\x08+)")
@@ -417,12 +417,13 @@ def _shown(line: str) -> list[str]:
     if len(texts) < 3:
         return texts
     out: list[str] = []
-    label: str | None = None
+    last: str | None = None
     bars = 0
     for text in texts:
         bar = _BAR.fullmatch(text) if len(text) < _LONGEST_BAR else None
-        bars = 0 if bar is None else bars + 1 if bar["label"] == label else 1
-        label = bar["label"] if bar else None
+        label = (bar["label"] or "").rstrip() if bar else None
+        bars = 0 if label is None else bars + 1 if label == last else 1
+        last = label
         if bars > 2:
             out[-1] = text
         else:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from npudiag.errors import QueryError, UsageError
+from npudiag.tables.columns import Columns
 from npudiag.tables.records import LogRecord
 from npudiag.tables.schema import PANDAS_DTYPE, SQL_TYPE, TABLES, Table
 
@@ -32,15 +33,28 @@ class Store:
 
     Attributes:
         log: The kept log records, in order of discovery and line.
+        quotes: By file, the text of those lines that hold a metric and were kept for evidence, by line.
+        memo: What analyses worked out once for several rules, by a name of their own.
     """
 
     def __init__(self) -> None:
         self.log: list[LogRecord] = []
         self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
         self._frames: dict[str, pd.DataFrame] = {}
+        self._columns = {name: Columns(name) for name, table in TABLES.items() if table.columnar}
+        self.quotes: dict[str, dict[int, str]] = {}
+        self.memo: dict[str, Any] = {}
+
+    def columns(self, name: str) -> Columns:
+        """Return a table that is kept column by column."""
+        return self._columns[name]
 
     def extend(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
         """Add rows to a table other than ``log``; unknown columns are dropped, missing ones are null."""
+        if name in self._columns:
+            self._columns[name].extend(rows)
+            self._frames.pop(name, None)
+            return
         names = TABLES[name].names
         self._rows[name].extend({column: row.get(column) for column in names} for row in rows)
         self._frames.pop(name, None)
@@ -48,6 +62,9 @@ class Store:
     def rows(self, name: str) -> Sequence[dict[str, Any]]:
         """Return a table's rows as dictionaries."""
         self._known(name)
+        if name in self._columns:
+            times = [column.name for column in TABLES[name].columns if column.dtype == "time"]
+            return [{**row, **{time: moment(row[time]) for time in times}} for row in self._columns[name].rows()]
         if name == "log" and not self._rows["log"]:
             return [self._log_row(record) for record in self.log]
         return self._rows[name]
@@ -56,11 +73,13 @@ class Store:
         """Whether a table has no rows; an unknown table has none."""
         if name == "log":
             return not self.log and not self._rows["log"] and not self._rows["log_counts"]
-        return not self._rows.get(name)
+        return self.size(name) == 0
 
     def size(self, name: str) -> int:
         """Return the number of rows of a table."""
-        return len(self.log) if name == "log" else len(self._rows[name])
+        if name in self._columns:
+            return self._columns[name].size
+        return len(self.log) if name == "log" else len(self._rows.get(name, ()))
 
     def table(self, name: str) -> pd.DataFrame:
         """Return a table as a DataFrame with the declared columns and dtypes.
@@ -71,7 +90,14 @@ class Store:
         table = self._known(name)
         frame = self._frames.get(name)
         if frame is None:
-            frame = self._frames[name] = _frame(table, self.rows(name))
+            columns = self._columns.get(name)
+            if columns is not None:
+                import pandas as pd
+
+                frame = pd.DataFrame({column: columns.series(column) for column in table.names})
+            else:
+                frame = _frame(table, self.rows(name))
+            self._frames[name] = frame
         return frame
 
     def connect(self) -> duckdb.DuckDBPyConnection:
@@ -85,7 +111,7 @@ class Store:
         for name, table in TABLES.items():
             columns = ", ".join(f'"{column.name}" {SQL_TYPE[column.dtype]}' for column in table.columns)
             connection.execute(f'CREATE TABLE "{name}" ({columns})')
-            if self.rows(name):
+            if self.size(name):
                 frame = self.table(name)
                 connection.register("_incoming", frame)
                 listed = ", ".join(f'"{column}"' for column in table.names)

@@ -142,3 +142,40 @@ def test_times_before_the_clock_was_set_are_not_compared(at: str | None) -> None
         pair("boot", caused_by=("late-by-clock",), at=at),
     ]
     assert names(found) == ["late-by-clock", "boot"]
+
+
+def test_a_setting_that_costs_time_does_not_explain_a_crash() -> None:
+    told = arrange(
+        [
+            pair("blocking-launch", "performance", severity="warning"),
+            pair("engine-dead", "insufficient-evidence", severity="warning", trust="envelope"),
+        ]
+    )
+    assert [finding.name for finding in told] == ["engine-dead", "blocking-launch"]
+    assert told[0].role == "root" and not told[0].caused_by
+
+
+def test_a_fault_of_the_card_explains_an_envelope_even_as_a_warning() -> None:
+    told = arrange(
+        [
+            pair("engine-dead", "insufficient-evidence", severity="warning", trust="envelope"),
+            pair("card-event", "device-fault", severity="warning"),
+        ]
+    )
+    assert [finding.name for finding in told] == ["card-event", "engine-dead"]
+    assert told[1].caused_by == ["f1"]
+
+
+def test_consequences_that_are_the_same_on_many_ranks_are_one() -> None:
+    cause = pair("memory", "out-of-memory", at="2026-01-01T10:00:00.000")
+    victims = [
+        pair("python-exception", "insufficient-evidence", severity="warning", trust="envelope", path=f"{rank}.log")
+        for rank in range(4)
+    ]
+    for rank, (_, finding) in enumerate(victims):
+        finding.scope.ranks = [rank]
+    told = arrange([cause, *victims])
+    assert [finding.name for finding in told] == ["memory", "python-exception"]
+    assert told[1].scope.ranks == [0, 1, 2, 3]
+    assert told[1].occurrences == 4
+    assert {item.path for item in told[1].evidence} == {f"{rank}.log" for rank in range(4)}

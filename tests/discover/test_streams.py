@@ -571,6 +571,11 @@ def test_encrypted_zip(tmp_path: Path) -> None:
     assert [(p.path, p.reason, p.lost) for p in reported] == [("f!/a.log", "unsupported", True)]
 
 
+def test_member_without_a_name(tmp_path: Path) -> None:
+    packed = zipped([("X", b"x\n")]).replace(b"X", b"\0")
+    assert read_bytes(tmp_path, packed) == ([("f!/\ufffd", b"x\n", None)], [])
+
+
 def test_zip_that_lost_its_directory(tmp_path: Path) -> None:
     for pack in (zipped, piped_zip):
         packed = pack(MEMBERS)

@@ -329,7 +329,7 @@ def test_all_faults_of_a_file_come_at_once_with_their_places(tmp_path: Path) -> 
         "14:5: signature needs a literal of at least 5 characters for the scan: one in all, or each of any, "
         "found 'tiny' in any",
         "17:5: unknown key 'regexp' in signature; allowed: all, any, regex, unless, where, near, types, within, "
-        "nocase, count, per, then; did you mean 'regex'?",
+        "nocase, count, per, then, cleared_by; did you mean 'regex'?",
         f"18:21: unknown level 'WARN'; allowed: {', '.join(LEVELS)}; did you mean 'WARNING'?",
         "18:28: unknown key 'modul' in where; allowed: level, module, kind; did you mean 'module'?",
         "19:11: near needs at least one of: any, all, regex, unless",

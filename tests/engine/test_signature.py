@@ -170,3 +170,14 @@ def test_only_records_with_a_primary_literal_are_looked_at(nocase: bool) -> None
     table = LiteralTable()
     table.add([one])
     assert run(one, Corpus(rows, table)) == []
+
+
+def test_what_a_later_record_takes_back_does_not_count() -> None:
+    signature = Signature(
+        all=("alpha",),
+        regex=r"serial=(?P<serial>\d)",
+        cleared_by=Signature(all=("omega",), regex=r"serial=(?P<serial>\d)", same=("serial",)),
+    )
+    assert not find(signature, records("alpha serial=1", "omega serial=1"))
+    assert lines(find(signature, records("alpha serial=1", "alpha serial=2", "omega serial=1"))) == [[2]]
+    assert lines(find(signature, records("omega serial=1", "alpha serial=1"))) == [[2]]

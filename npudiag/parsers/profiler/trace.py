@@ -1,0 +1,208 @@
+"""``trace_view.json`` and msprof's timelines: hundreds of megabytes of events, of which few kinds matter.
+
+The bytes are scanned for the names of those kinds, and only what follows such a name is looked at. So a document
+that breaks off, ends with ``,]`` or lacks its bracket is read like a whole one, in bounded memory.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from npudiag.errors import SourceError
+from npudiag.parsers.base import Context, Partial, Stream, feed
+from npudiag.parsers.profiler.parser import damaged
+from npudiag.parsers.profiler.raw import of
+
+_PIECE = 4 << 20
+_OVERLAP = 64 << 10
+_GAP_US = 1000.0
+
+_EVENT = re.compile(
+    rb'"name": ?"(?:'
+    rb"(?P<lane>Computing|Communication(?:\(Not Overlapped\))?|Free)"
+    rb"|(?P<freq>AI Core Freq)"
+    rb"|(?P<step>ProfilerStep#\d+)"
+    rb"|(?P<call>AscendCL@acl(?:opCompileAndExecute|rtSynchronize|rtFree|MallocMem|rtMalloc)[A-Za-z0-9]*)"
+    rb"|(?P<node>Node@launch)"
+    rb"|(?P<gc>Python GC|GC|gc\.collect)"
+    rb"|(?P<load>enumerate\(DataLoader\)[^\"\\]{0,80})"
+    rb"|(?P<bn>(?:SyncBatchNorm|aten::batch_norm_gather_stats|aten::batch_norm_stats)[^\"\\]{0,60})"
+    rb')"(?P<rest>[^{}]{0,400}(?:\{[^{}]{0,200})?)'
+)
+_TS = re.compile(rb'"ts": ?"?(\d+(?:\.\d+)?)')
+_DUR = re.compile(rb'"dur": ?"?(\d+(?:\.\d+)?)')
+_MHZ = re.compile(rb'"MHz": ?"?(\d+)')
+_LANES = {
+    b"Computing": "computing",
+    b"Communication": "communication",
+    b"Communication(Not Overlapped)": "uncovered",
+    b"Free": "free",
+}
+
+
+@dataclass(slots=True)
+class _Sum:
+    name: str = ""
+    line: int = 0
+    count: int = 0
+    total: float = 0.0
+    high: float = 0.0
+
+    def add(self, name: bytes, duration: float, line: int) -> None:
+        self.count += 1
+        self.total += duration
+        if duration >= self.high:
+            self.high, self.line = duration, line
+            self.name = name.decode("utf-8", "replace")[:200]
+
+
+class _Scan:
+    """What was seen so far."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, _Sum] = {}
+        self.lanes: dict[str, list[float]] = {name: [0, 0.0] for name in _LANES.values()}
+        self.first, self.last = float("inf"), float("-inf")
+        self.freq: list[tuple[float, float]] = []
+        self.steps: set[bytes] = set()
+
+    def take(self, match: re.Match[bytes], line: int) -> None:
+        kind, rest = match.lastgroup, match["rest"]
+        # The group closed last is always the rest; the alternative that matched is the one with a value.
+        for kind in ("lane", "node", "freq", "call", "step", "gc", "load", "bn"):
+            name = match[kind]
+            if name is not None:
+                break
+        else:
+            return
+        duration = _DUR.search(rest)
+        length = float(duration[1]) if duration else 0.0
+        if kind == "lane":
+            self._lane(name, length, rest, line)
+        elif kind == "freq":
+            mhz, when = _MHZ.search(rest), _TS.search(rest)
+            if mhz and when and len(self.freq) < 500_000:
+                self.freq.append((float(when[1]), float(mhz[1])))
+        elif kind == "step":
+            self.steps.add(name)
+        elif kind == "call":
+            self._event(_call(name), name, length, line)
+        elif kind == "node":
+            self._event("launch", name, length, line)
+        elif duration is not None:
+            self._event({"gc": "gc", "load": "dataloader", "bn": "sync-batch-norm"}[kind], name, length, line)
+
+    def _event(self, kind: str, name: bytes, length: float, line: int) -> None:
+        self.events.setdefault(kind, _Sum()).add(name, length, line)
+
+    def _lane(self, name: bytes, length: float, rest: bytes, line: int) -> None:
+        when = _TS.search(rest)
+        if when is None or b'"dur"' not in rest:
+            return
+        lane = self.lanes[_LANES[name]]
+        lane[0] += 1
+        lane[1] += length
+        start = float(when[1])
+        self.first = min(self.first, start)
+        self.last = max(self.last, start + length)
+        if name == b"Free" and length >= _GAP_US:
+            self._event("gap", name, length, line)
+
+
+def _call(name: bytes) -> str:
+    if b"Compile" in name:
+        return "compile"
+    return "synchronize" if b"Synchronize" in name else "malloc"
+
+
+def read(partial: Partial, stream: Stream, head: bytes, context: Context) -> None:
+    """Scan a trace. Lines are counted: most traces are one line, then every event stands in line 1."""
+    scan = _Scan()
+    ahead = b""
+    line = 1
+    tail = b""
+    try:
+        for piece in feed(head, stream, _PIECE):
+            partial.bytes += len(piece)
+            block = ahead + piece
+            # An event that the block cuts is left for the next one.
+            cut = max(block.rfind(b"}, {"), block.rfind(b"},{"), block.rfind(b"},\n")) + 1
+            if cut <= 0:
+                cut = max(0, len(block) - _OVERLAP)
+            line = _take(scan, block[:cut], line)
+            ahead = block[cut:]
+            tail = block[-200:]
+    except SourceError as exc:
+        partial.broke_off(exc, line)
+    line = _take(scan, ahead, line)
+    partial.lines = line
+    end = tail.rstrip()
+    if not partial.truncated and not end.endswith((b"]", b"}")):
+        damaged(partial, "the trace breaks off inside an event", reason="truncated", line=line)
+    elif not partial.truncated and not end.endswith(b"]"):
+        damaged(partial, "the trace has no closing bracket: the process ended while it was written",
+                reason="truncated", line=line)
+    _hand_over(partial, scan)
+
+
+def _take(scan: _Scan, block: bytes, line: int) -> int:
+    """Look at the events of a block; return the line it ends in."""
+    breaks = block.count(b"\n")
+    at, here = 0, line
+    for match in _EVENT.finditer(block):
+        if breaks:
+            here += block.count(b"\n", at, match.start())
+            at = match.start()
+        scan.take(match, here)
+    return line + breaks
+
+
+def _hand_over(partial: Partial, scan: _Scan) -> None:
+    raw = of(partial)
+    for kind, total in scan.events.items():
+        raw.add(
+            "prof_events",
+            {
+                "line": total.line,
+                "kind": kind,
+                "name": total.name,
+                "count": total.count,
+                "total_us": total.total,
+                "max_us": total.high,
+            },
+        )
+    lanes = scan.lanes
+    if lanes["computing"][0] and scan.last > scan.first:
+        computing, covered = lanes["computing"][1], lanes["communication"][1]
+        uncovered = lanes["uncovered"][1]
+        raw.add(
+            "prof_steps",
+            {
+                "line": 1,
+                "step": None,
+                "computing_us": computing,
+                "comm_us": covered,
+                "comm_not_overlapped_us": uncovered,
+                "overlapped_us": max(covered - uncovered, 0.0),
+                "free_us": max(scan.last - scan.first - computing - uncovered, 0.0),
+                "e2e_us": scan.last - scan.first,
+                "source": "trace",
+            },
+        )
+        raw.facts["trace_steps"] = len(scan.steps)
+    if scan.freq:
+        raw.add("prof_counters", {"line": 1, "name": "aicore-freq", "unit": "MHz", **weighted(scan.freq)})
+
+
+def weighted(readings: list[tuple[float, float]]) -> dict[str, float | int]:
+    """Return samples, low, high and mean of (time, value) readings; each value holds until the next reading."""
+    readings = sorted(readings)
+    values = [value for _, value in readings]
+    span = readings[-1][0] - readings[0][0]
+    if span > 0:
+        area = sum(value * (later - when) for (when, value), (later, _) in zip(readings, readings[1:], strict=False))
+        mean = area / span
+    else:
+        mean = sum(values) / len(values)
+    return {"samples": len(values), "low": min(values), "high": max(values), "mean": mean}

@@ -1,0 +1,274 @@
+"""Rows of one table kept column by column: eight bytes a number, four bytes a text, nothing a missing column.
+
+A training log of a million steps as dictionaries would take gigabytes. Here a column exists from its first
+value on; what is missing is marked by a value that no log can hold, so that NaN stays what it is: a loss.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from npudiag.tables.schema import TABLES, Dtype
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+NO_FLOAT = -1.7976931348623157e308
+NO_INT = -(2**63)
+NO_TEXT = -1
+NO_BOOL = -1
+
+_CODE: dict[Dtype, str] = {"float": "d", "int": "q", "time": "q", "str": "i", "bool": "b"}
+_MISSING: dict[Dtype, float | int] = {
+    "float": NO_FLOAT,
+    "int": NO_INT,
+    "time": NO_INT,
+    "str": NO_TEXT,
+    "bool": NO_BOOL,
+}
+_LARGEST = 2**63
+
+
+class Columns:
+    """The rows of one table.
+
+    Times are kept as microseconds since 1970. A text column holds indexes into its list of distinct texts.
+
+    Attributes:
+        table: Name of the table.
+        size: Number of rows.
+    """
+
+    __slots__ = ("_codes", "_data", "_dtypes", "_names", "size", "table")
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+        self.size = 0
+        self._dtypes: dict[str, Dtype] = {column.name: column.dtype for column in TABLES[table].columns}
+        self._data: dict[str, array[Any]] = {}
+        self._names: dict[str, list[str]] = {}
+        self._codes: dict[str, dict[str, int]] = {}
+
+    def __len__(self) -> int:
+        return self.size
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Add a row; columns the table does not have are dropped, values of the wrong kind are missing."""
+        size = self.size
+        rest = len(row)
+        for name, data in self._data.items():
+            if name in row:
+                rest -= 1
+                try:
+                    if name in self._codes:
+                        data.append(self._code(name, row[name]))
+                        continue
+                    data.append(row[name])
+                    continue
+                except (TypeError, ValueError, OverflowError):
+                    data.append(self._cell(name, row[name]))
+                    continue
+            data.append(_MISSING[self._dtypes[name]])
+        if rest:
+            for name, value in row.items():
+                if name not in self._data and value is not None and name in self._dtypes:
+                    self._new(name, size)
+                    self._data[name].append(self._cell(name, value))
+        self.size = size + 1
+
+    def extend(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Add rows."""
+        for row in rows:
+            self.append(row)
+
+    def merge(self, other: Columns, shift: int = 0) -> None:
+        """Add the rows of `other` behind the own ones.
+
+        Args:
+            other: Columns of the same table.
+            shift: Added to the line numbers of `other`.
+        """
+        for name in other._data:
+            if name not in self._data:
+                self._new(name, self.size)
+        for name, data in self._data.items():
+            incoming = other._data.get(name)
+            if incoming is None:
+                data.extend(_filled(self._dtypes[name], other.size))
+            elif name in self._codes:
+                codes = [self._code(name, text) for text in other._names[name]]
+                data.extend(array(data.typecode, (codes[code] if code >= 0 else NO_TEXT for code in incoming)))
+            elif name == "line" and shift:
+                data.extend(array("q", (line + shift if line != NO_INT else NO_INT for line in incoming)))
+            else:
+                data.extend(incoming)
+        self.size += other.size
+
+    def moved(self, shift: int) -> Columns:
+        """Return the rows with `shift` added to their line numbers."""
+        moved = Columns(self.table)
+        moved.merge(self, shift)
+        return moved
+
+    def fill(self, name: str, value: Any) -> None:
+        """Set one value for all rows of a column that has none yet, as `file` when a partial is taken over."""
+        self._data.pop(name, None)
+        self._new(name, 0)
+        data = self._data[name]
+        data.extend(array(data.typecode, [self._cell(name, value)]) * self.size)
+
+    def put(self, name: str, values: Sequence[int] | Sequence[float]) -> None:
+        """Replace a column of numbers.
+
+        Args:
+            name: A column that is neither text nor time.
+            values: One per row, none missing.
+        """
+        self._data[name] = array(_CODE[self._dtypes[name]], values)
+
+    def has(self, name: str) -> bool:
+        """Whether any row has a value in this column."""
+        return name in self._data
+
+    def numbers(self, name: str) -> npt.NDArray[np.float64]:
+        """Return a column as floats; missing values and NaN are NaN, `present` tells them apart. Times are in us."""
+        import numpy as np
+
+        data = self._data.get(name)
+        if data is None:
+            return np.full(self.size, np.nan)
+        raw = np.frombuffer(data, dtype=data.typecode) if self.size else np.empty(0)
+        values = raw.astype(np.float64)
+        values[raw == _MISSING[self._dtypes[name]]] = np.nan
+        return values
+
+    def codes(self, name: str) -> npt.NDArray[np.int64]:
+        """Return the indexes of a text column into `texts`, -1 where missing."""
+        import numpy as np
+
+        data = self._data.get(name)
+        if data is None or not self.size:
+            return np.full(self.size, NO_TEXT, dtype=np.int64)
+        return np.frombuffer(data, dtype=data.typecode).astype(np.int64)
+
+    def texts(self, name: str) -> Sequence[str]:
+        """Return the distinct texts of a text column in order of appearance."""
+        return self._names.get(name, ())
+
+    def present(self, name: str) -> npt.NDArray[np.bool_]:
+        """Return in which rows a column has a value, NaN being one."""
+        import numpy as np
+
+        data = self._data.get(name)
+        if data is None or not self.size:
+            return np.zeros(self.size, dtype=bool)
+        found: npt.NDArray[np.bool_] = np.frombuffer(data, dtype=data.typecode) != _MISSING[self._dtypes[name]]
+        return found
+
+    def value(self, name: str, index: int) -> Any:
+        """Return one value as rows have it: a number, a text, None where missing; times in microseconds."""
+        data = self._data.get(name)
+        if data is None:
+            return None
+        cell = data[index]
+        dtype = self._dtypes[name]
+        if cell == _MISSING[dtype]:
+            return None
+        if dtype == "str":
+            return self._names[name][cell]
+        return bool(cell) if dtype == "bool" else cell
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield every row as a dictionary. For small tables and for tests."""
+        for index in range(self.size):
+            yield {name: self.value(name, index) for name in self._dtypes}
+
+    def series(self, name: str) -> Any:
+        """Return a column as a pandas array of the declared dtype, made without a Python object per cell."""
+        import numpy as np
+        import pandas as pd
+
+        dtype = self._dtypes[name]
+        data = self._data.get(name)
+        if data is None or not self.size:
+            missing: list[None] = [None] * self.size
+            kind = {"str": "string", "int": "Int64", "float": "Float64", "bool": "boolean", "time": "datetime64[us]"}
+            return pd.array(missing, dtype=kind[dtype])  # type: ignore[call-overload]
+        raw = np.frombuffer(data, dtype=data.typecode)
+        absent = raw == _MISSING[dtype]
+        if dtype == "str":
+            names = np.array([*(text.encode("utf-8", "replace").decode() for text in self._names[name]), None], object)
+            return pd.array(names[raw], dtype="string")
+        if dtype == "time":
+            return np.where(absent, np.datetime64("NaT", "us"), raw.astype("datetime64[us]"))
+        if dtype == "float":
+            return pd.arrays.FloatingArray(raw.copy(), absent)  # type: ignore[attr-defined]
+        if dtype == "int":
+            return pd.arrays.IntegerArray(raw.astype(np.int64), absent)
+        return pd.arrays.BooleanArray(raw == 1, absent)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.table, self.size, self._data, self._names
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.table, self.size, self._data, self._names = state
+        self._dtypes = {column.name: column.dtype for column in TABLES[self.table].columns}
+        self._codes = {name: {text: code for code, text in enumerate(texts)} for name, texts in self._names.items()}
+
+    def _new(self, name: str, rows: int) -> None:
+        dtype = self._dtypes[name]
+        self._data[name] = _filled(dtype, rows)
+        if dtype == "str":
+            self._names[name] = []
+            self._codes[name] = {}
+
+    def _code(self, name: str, text: Any) -> int:
+        if text is None:
+            return NO_TEXT
+        known = self._codes[name]
+        code = known.get(text)
+        if code is None:
+            code = known[text] = len(known)
+            self._names[name].append(text)
+        return code
+
+    def _cell(self, name: str, value: Any) -> Any:
+        """Return a value as its column keeps it."""
+        dtype = self._dtypes[name]
+        if value is None:
+            return _MISSING[dtype]
+        if dtype == "str":
+            return self._code(name, str(value))
+        if dtype == "time":
+            return _microseconds(value)
+        if dtype == "bool":
+            return int(bool(value))
+        try:
+            if dtype == "float":
+                return float(value)
+            whole = int(value)
+        except (TypeError, ValueError, OverflowError):
+            return _MISSING[dtype]
+        return whole if -_LARGEST < whole < _LARGEST else NO_INT
+
+
+def _filled(dtype: Dtype, rows: int) -> array[Any]:
+    code = _CODE[dtype]
+    return array(code, [_MISSING[dtype]]) * rows
+
+
+def _microseconds(value: Any) -> int:
+    """Return a time as microseconds since 1970: it is one already, a datetime, or written in ISO 8601."""
+    import datetime
+
+    if isinstance(value, str):
+        try:
+            value = datetime.datetime.fromisoformat(value)
+        except ValueError:
+            return NO_INT
+    if isinstance(value, datetime.datetime):
+        return (value.replace(tzinfo=None) - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)
+    return int(value) if isinstance(value, (int, float)) and -_LARGEST < value < _LARGEST else NO_INT
