@@ -56,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: list[str]) -> int:
     """Hand `args` to the command-line application and return its exit code."""
+    # npudiag computes no matrices: the threads of BLAS cost memory and time to start, and make forking unsafe.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from typer.main import get_command
 
     from npudiag.cli.app import app

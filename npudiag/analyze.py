@@ -108,8 +108,12 @@ def analyze(
     with timings.stage("compile"):
         table = literals(rules)
     with timings.stage("read"):
-        resources = decide(options.workers, options.memory_mb)
-        ingested = ingest(paths, table.literals(), resources, progress=progress)
+        ingested = ingest(
+            paths,
+            table.literals(),
+            lambda: decide(options.workers, options.memory_mb),
+            progress=progress,
+        )
     result, store = conclude(ingested, pack, rules, table, options, timings)
     result.facts["workers"] = ingested.workers
     return result, store
@@ -263,11 +267,12 @@ def fill(ingested: Ingested) -> Store:
                 for group in partial.groups
             ),
         )
-        for name, columns in partial.columns.items():
+        while partial.columns:
+            name, columns = partial.columns.popitem()
             columns.fill("file", source.path)
             if name == "npu_samples" and (node := identity.node or identity.host):
                 columns.fill("node", node)
-            store.columns(name).merge(columns)
+            store.take_over(columns)
         if partial.quotes:
             store.quotes[source.path] = partial.quotes
         for name, rows in partial.tables.items():

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import msgspec
 
+from npudiag.budget import Budget
+from npudiag.budget import parse as parse_budget
 from npudiag.errors import ConfigError, Fault
 from npudiag.result import SEVERITIES
 
@@ -68,7 +70,11 @@ class Suppression(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """What a configuration file says; defaults where there is none. Paths are absolute."""
+    """What a configuration file says; defaults where there is none.
+
+    Paths of what is read (`rules`, `baseline`) are taken from the configuration file's folder, paths of what is
+    written (`html`, ...) from the working directory.
+    """
 
     path: str = ""
     """The file it was read from; empty: none."""
@@ -90,11 +96,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Rule name to its parameters."""
     suppress: tuple[Suppression, ...] = ()
     baseline: Path | None = None
+    budgets: tuple[Budget, ...] = ()
+    """Bounds for metrics, of ``[gate.metrics]``."""
     html: Path | None = None
     json: Path | None = None
     sarif: Path | None = None
     junit: Path | None = None
     markdown: Path | None = None
+    gitlab: Path | None = None
 
     def wants(self, code: str, name: str) -> bool:
         """Tell whether the selection holds a rule; `ignore` wins."""
@@ -263,14 +272,11 @@ class _Reader:
             "params": self._params,
             "suppress": self._suppressions,
             "baseline": self._file,
-            "html": self._file,
-            "json": self._file,
-            "sarif": self._file,
-            "junit": self._file,
-            "markdown": self._file,
+            "gate": self._gate,
+            **dict.fromkeys(("html", "json", "sarif", "junit", "markdown", "gitlab"), self._output),
         }
         values = self._known((), table, readers, "the configuration")
-        return Config(path=str(self.path), **values)
+        return Config(path=str(self.path), budgets=values.pop("gate", ()), **values)
 
     def _known(
         self,
@@ -325,6 +331,35 @@ class _Reader:
     def _file(self, at: tuple[str | int, ...], value: Any) -> Path | None:
         text = self._text(at, value)
         return self.folder / text if text else None
+
+    def _output(self, at: tuple[str | int, ...], value: Any) -> Path | None:
+        text = self._text(at, value)
+        return Path(text) if text else None
+
+    def _gate(self, at: tuple[str | int, ...], value: Any) -> tuple[Budget, ...]:
+        if not isinstance(value, dict):
+            self.fault(at, f"gate must be a table, [gate.metrics], found {value!r}")
+            return ()
+        found: tuple[Budget, ...] = self._known(at, value, {"metrics": self._metrics}, "gate").get("metrics", ())
+        return found
+
+    def _metrics(self, at: tuple[str | int, ...], value: Any, name: str = "") -> tuple[Budget, ...]:
+        """Read ``step_time_ms.p50 = "..."``, which TOML takes for a table in a table, or the same in quotes."""
+        if not isinstance(value, dict):
+            self.fault(at, f'metrics must be a table of budgets, like step_time_ms.p50 = "<= 410", found {value!r}')
+            return ()
+        found: list[Budget] = []
+        for key, item in value.items():
+            metric = f"{name}.{key}" if name else key
+            if isinstance(item, dict):
+                found += self._metrics((*at, key), item, metric)
+                continue
+            for text in item if isinstance(item, list) else [item]:
+                try:
+                    found.append(parse_budget(metric, text if isinstance(text, str) else repr(text)))
+                except ValueError as error:
+                    self.fault((*at, key), str(error))
+        return tuple(found)
 
     def _selector(self, at: tuple[str | int, ...], value: Any) -> str:
         text = self._text(at, value)

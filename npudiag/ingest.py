@@ -27,15 +27,20 @@ from npudiag.errors import SourceError
 from npudiag.host.resources import Resources
 from npudiag.parsers import HEAD_BYTES, all_parsers, choose
 from npudiag.parsers.base import Budget, Context, Partial, Stream
+from npudiag.parsers.normalise import plan
 from npudiag.parsers.scan import Literals, Scanner
 from npudiag.result import Problem
+from npudiag.tables.columns import Columns
 
 RANGE_BYTES = 48 << 20
 _SMALL_BYTES = 24 << 20
+_SMALL_MEMORY = 256 << 20
 _TASK_BYTES = 4 << 20
 _BATCH_FILES = 64
 _ROWS_IN_ALL = 120_000
 _ALIGN = re.compile(rb"\n(?=\[(?:[A-Z]+|\d+)\] [A-Z0-9_]+\(-?\d+[:,])")
+
+_ALIGN_STEP = re.compile(rb"\n(?=[^\n]{0,120}\biteration +\d+/ *\d+ \|)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ Progress = Callable[[int, int], None]
 def ingest(
     paths: Sequence[str],
     literals: Literals,
-    resources: Resources,
+    resources: Callable[[], Resources],
     *,
     limits: Limits | None = None,
     progress: Progress | None = None,
@@ -95,7 +100,7 @@ def ingest(
     Args:
         paths: Files, folders, archives, or ``-`` for standard input.
         literals: Strings whose records are to be kept.
-        resources: Bounds of the run.
+        resources: Says the bounds of the run; asked only where the input is large enough for it to matter.
         limits: Bounds on archives and numbers of files.
         progress: Told how far the work is.
         executor: Where to run the units; None decides by size.
@@ -107,9 +112,10 @@ def ingest(
     found = discover(paths, limits)
     out = Ingested(problems=list(found.problems))
     units = [unit for order, source in enumerate(found.sources) for unit in split(source, order)]
-    budget = _budget(len(units), resources)
     total = sum(unit.size for unit in units)
-    batches = list(batch(units, workers=resources.workers))
+    bounds = resources() if total > _SMALL_BYTES else Resources(1, _SMALL_MEMORY)
+    budget = _budget(len(units), bounds)
+    batches = list(batch(units, workers=bounds.workers))
     results: list[tuple[int, int, Partial]] = []
     done = 0
 
@@ -123,8 +129,8 @@ def ingest(
 
     pool = executor
     own: ProcessPoolExecutor | None = None
-    if pool is None and resources.workers > 1 and total > _SMALL_BYTES and len(batches) > 1:
-        out.workers = min(resources.workers, len(batches))
+    if pool is None and bounds.workers > 1 and len(batches) > 1:
+        out.workers = min(bounds.workers, len(batches))
         own = ProcessPoolExecutor(out.workers, mp_context=_context(), initializer=_prepare, initargs=(literals,))
         pool = own
     try:
@@ -168,8 +174,10 @@ def split(source: Source, order: int) -> Iterator[Unit]:
         return
     try:
         with Path(source.location).open("rb") as file:
-            parser, _ = choose(file.read(HEAD_BYTES), source.path)
-            if parser.name != "slog":
+            head = file.read(HEAD_BYTES)
+            parser, _ = choose(head, source.path)
+            align = _align(parser.name, head)
+            if align is None:
                 yield Unit(source, order)
                 return
             start, part = 0, 0
@@ -179,7 +187,7 @@ def split(source: Source, order: int) -> Iterator[Unit]:
                     stop = size
                 else:
                     file.seek(stop)
-                    match = _ALIGN.search(file.read(HEAD_BYTES))
+                    match = align.search(file.read(HEAD_BYTES))
                     if match is None:
                         # No record begins here: leave the rest in one piece.
                         stop = size
@@ -190,6 +198,13 @@ def split(source: Source, order: int) -> Iterator[Unit]:
     except OSError:
         # Reading it for real will say what is wrong.
         yield Unit(source, order)
+
+
+def _align(parser: str, head: bytes) -> re.Pattern[bytes] | None:
+    """Return where a text may be cut: in front of what begins a record of its own whatever came before."""
+    if parser == "slog":
+        return _ALIGN
+    return _ALIGN_STEP if parser == "console" and plan(head, complete=False).trivial else None
 
 
 def batch(units: Iterable[Unit], *, workers: int) -> Iterator[list[Unit]]:
@@ -361,11 +376,10 @@ def _append(whole: Partial, part: Partial) -> None:
         whole.counts[key] = whole.counts.get(key, 0) + number
     for name, rows in part.tables.items():
         whole.tables.setdefault(name, []).extend({**row, "line": row["line"] + shift} for row in rows)
-    for name, columns in part.columns.items():
-        if name in whole.columns:
-            whole.columns[name].merge(columns, shift)
-        else:
-            whole.columns[name] = columns.moved(shift)
+    while part.columns:
+        # One at a time, so that no more than one table is held twice.
+        name, columns = part.columns.popitem()
+        whole.columns.setdefault(name, Columns(name)).merge(columns, shift)
     whole.quotes.update((line + shift, text) for line, text in part.quotes.items())
     whole.lines += part.lines
     whole.bytes += part.bytes

@@ -254,6 +254,7 @@ class Passed(msgspec.Struct, kw_only=True):
 
     code: str
     name: str
+    category: str = ""
 
 
 class Skipped(msgspec.Struct, kw_only=True):
@@ -261,6 +262,7 @@ class Skipped(msgspec.Struct, kw_only=True):
 
     code: str
     name: str
+    category: str = ""
     missing: list[str]
     """Tables without rows."""
 
@@ -270,6 +272,7 @@ class RuleFailure(msgspec.Struct, kw_only=True):
 
     code: str
     name: str
+    category: str = ""
     message: str
 
 

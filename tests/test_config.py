@@ -86,11 +86,11 @@ def test_everything_is_read(tmp_path: Path) -> None:
         workers=2,
         memory_mb=2048,
         baseline=tmp_path / "ci/baseline.json",
-        html=tmp_path / "out/report.html",
-        json=tmp_path / "r.json",
-        sarif=tmp_path / "r.sarif",
-        junit=tmp_path / "r.xml",
-        markdown=tmp_path / "r.md",
+        html=Path("out/report.html"),
+        json=Path("r.json"),
+        sarif=Path("r.sarif"),
+        junit=Path("r.xml"),
+        markdown=Path("r.md"),
         params={"slow-rank": {"threshold": 0.3, "names": ["a", "b"]}},
         suppress=(
             Suppression(
@@ -267,7 +267,7 @@ reason = "x"
 until = "2027-02-30"
 """
     keys = "lang, rules, select, extend-select, ignore, fail-on, strict, workers, memory-mb, params, suppress, baseline"
-    keys += ", html, json, sarif, junit, markdown"
+    keys += ", gate, html, json, sarif, junit, markdown, gitlab"
     assert faults(tmp_path, text) == [
         f"1:1: unknown key 'langs' in the configuration; allowed: {keys}; did you mean 'lang'?",
         "2:1: unknown lang 'fr'; allowed: en, zh",

@@ -19,6 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("npudiag._version", "npudiag.errors"),
     ("npudiag.result",),
     ("npudiag.engine.model",),
+    ("npudiag.budget",),
     ("npudiag.config",),
     ("npudiag.discover", "npudiag.host"),
     ("npudiag.tables.schema", "npudiag.tables.columns"),  # parsers fill them

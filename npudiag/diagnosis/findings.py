@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from typing import Any
 
+from npudiag.diagnosis.fingerprint import fingerprint
 from npudiag.diagnosis.template import render
 from npudiag.engine.hits import Hit
 from npudiag.engine.model import Rule, RuleRemedy, Text
@@ -18,7 +18,6 @@ EVIDENCE = 12
 _LINES = 8
 _CHARS = 900
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
 def time_text(time_us: int | None) -> str | None:
@@ -87,7 +86,7 @@ def build(rule: Rule, hit: Hit) -> Finding:
         references=list(rule.references),
         captures={name: value for name, value in hit.captures.items() if _plain(value)},
         occurrences=hit.occurrences,
-        fingerprint=_fingerprint(rule, evidence),
+        fingerprint=fingerprint(rule, hit.captures, _message(hit), _hosts(hit, scope.nodes)),
         i18n={
             "zh": {
                 "title": render(rule.title.zh, values),
@@ -203,13 +202,13 @@ def _highlights(marks: Sequence[str], text: str) -> list[str]:
     return [mark for mark in found if not any(mark != other and mark in other for other in found)][:8]
 
 
-def _fingerprint(rule: Rule, evidence: Sequence[Evidence]) -> str:
-    """Hash what stays the same from run to run: rule and message, no numbers, times, pids or hosts."""
-    text = evidence[0].text if evidence and evidence[0].text else ""
-    body = text.split("\n", 1)[0]
-    body = re.sub(r"^.{0,120}?\d\d:\d\d:\d\d[.,]?\S*", "", body)
-    digest = hashlib.blake2b(digest_size=16)
-    digest.update(rule.name.encode())
-    digest.update(b"\0")
-    digest.update(_NUMBERS.sub("#", body)[:200].encode("utf-8", "replace"))
-    return "v1:" + digest.hexdigest()
+def _message(hit: Hit) -> str:
+    """Return the line that made the rule match, or what stands for one."""
+    if hit.records:
+        lines = hit.records[0].text.split("\n")
+        return lines[_telling(lines, hit.marks, hit.values)]
+    return next((item.text or item.label for item in hit.evidence if item.text or item.label), "")
+
+
+def _hosts(hit: Hit, nodes: Sequence[str]) -> set[str]:
+    return {*nodes, *(record.node for record in hit.records if record.node)}

@@ -183,6 +183,8 @@ def _absorb(whole: Finding, other: Finding) -> None:
     mine.first = min((text for text in (mine.first, theirs.first) if text), default=None)
     mine.last = max((text for text in (mine.last, theirs.last) if text), default=None)
     whole.occurrences += other.occurrences
+    # Which of them was met first is chance.
+    whole.fingerprint = min(whole.fingerprint, other.fingerprint)
     if len(whole.evidence) < _EVIDENCE:
         whole.evidence = [*whole.evidence, *other.evidence][:_EVIDENCE]
 

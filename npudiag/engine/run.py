@@ -58,7 +58,7 @@ def run(
     for rule in rules:
         missing = [name for name in rule.needs if store.empty(name)]
         if missing:
-            outcome.skipped.append(Skipped(code=rule.code, name=rule.name, missing=missing))
+            outcome.skipped.append(Skipped(code=rule.code, name=rule.name, category=rule.category, missing=missing))
             continue
         values = {**rule.params, **(params or {}).get(rule.name, {})}
         begin = time.perf_counter()
@@ -66,7 +66,7 @@ def run(
             hits = _detect(rule, store, corpus, values)
         except Exception as exc:
             message = f"{type(exc).__name__}: {exc}"[:500]
-            outcome.errors.append(RuleFailure(code=rule.code, name=rule.name, message=message))
+            outcome.errors.append(RuleFailure(code=rule.code, name=rule.name, category=rule.category, message=message))
             continue
         took = time.perf_counter() - begin
         if took > 0.001:
@@ -74,7 +74,7 @@ def run(
         if hits:
             outcome.hits.extend((rule, hit) for hit in hits[:_MOST_HITS])
         else:
-            outcome.passed.append(Passed(code=rule.code, name=rule.name))
+            outcome.passed.append(Passed(code=rule.code, name=rule.name, category=rule.category))
     return outcome
 
 

@@ -14,6 +14,7 @@ from npudiag.parsers.base import Parser
 _BUILT_IN = {
     "slog": "npudiag.parsers.slog:SlogParser",
     "console": "npudiag.parsers.console:ConsoleParser",
+    "profiler": "npudiag.parsers.profiler.parser:ProfilerParser",
 }
 
 HEAD_BYTES = 256 << 10

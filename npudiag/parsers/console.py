@@ -154,8 +154,9 @@ class _Run:
             stop = -1
             pairs = iter(zip(ids, ends, strict=True))
             pair = next(pairs, None)
+            plain = data.isascii()
             for index, (_, text) in enumerate(batch):
-                stop += len(text.encode("utf-8", "surrogatepass")) + 1
+                stop += (len(text) if plain else len(text.encode("utf-8", "surrogatepass"))) + 1
                 while pair is not None and pair[1] <= stop:
                     found.setdefault(index, []).append(pair[0])
                     pair = next(pairs, None)

@@ -42,7 +42,7 @@ class Columns:
         size: Number of rows.
     """
 
-    __slots__ = ("_codes", "_data", "_dtypes", "_names", "size", "table")
+    __slots__ = ("_coded", "_codes", "_data", "_dtypes", "_names", "_plain", "_seen", "size", "table")
 
     def __init__(self, table: str) -> None:
         self.table = table
@@ -50,34 +50,43 @@ class Columns:
         self._dtypes: dict[str, Dtype] = {column.name: column.dtype for column in TABLES[table].columns}
         self._data: dict[str, array[Any]] = {}
         self._names: dict[str, list[str]] = {}
-        self._codes: dict[str, dict[str, int]] = {}
+        self._codes: dict[str, dict[str | None, int]] = {}
+        self._bind()
+
+    def _bind(self) -> None:
+        """Look up once what every row needs."""
+        self._seen = set(self._data)
+        self._plain = [
+            (name, data.append, _MISSING[self._dtypes[name]])
+            for name, data in self._data.items()
+            if name not in self._codes
+        ]
+        self._coded = [(name, data.append, self._codes[name]) for name, data in self._data.items() if name in self._codes]
 
     def __len__(self) -> int:
         return self.size
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a row; columns the table does not have are dropped, values of the wrong kind are missing."""
-        size = self.size
-        rest = len(row)
-        for name, data in self._data.items():
-            if name in row:
-                rest -= 1
-                try:
-                    if name in self._codes:
-                        data.append(self._code(name, row[name]))
-                        continue
-                    data.append(row[name])
-                    continue
-                except (TypeError, ValueError, OverflowError):
-                    data.append(self._cell(name, row[name]))
-                    continue
-            data.append(_MISSING[self._dtypes[name]])
-        if rest:
+        if not row.keys() <= self._seen:
             for name, value in row.items():
-                if name not in self._data and value is not None and name in self._dtypes:
-                    self._new(name, size)
-                    self._data[name].append(self._cell(name, value))
-        self.size = size + 1
+                if name not in self._seen and name in self._dtypes and value is not None:
+                    self._new(name, self.size)
+        get = row.get
+        try:
+            for name, add, missing in self._plain:
+                add(get(name, missing))
+            for name, add, known in self._coded:
+                add(known[get(name)])
+        except (TypeError, ValueError, OverflowError, KeyError):
+            self._append_slowly(row)
+        self.size += 1
+
+    def _append_slowly(self, row: Mapping[str, Any]) -> None:
+        """Add a row that holds something a column does not take as it is: a new text, None, a float for an int."""
+        for name, data in self._data.items():
+            del data[self.size :]
+            data.append(self._cell(name, row.get(name)))
 
     def extend(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add rows."""
@@ -107,12 +116,6 @@ class Columns:
                 data.extend(incoming)
         self.size += other.size
 
-    def moved(self, shift: int) -> Columns:
-        """Return the rows with `shift` added to their line numbers."""
-        moved = Columns(self.table)
-        moved.merge(self, shift)
-        return moved
-
     def fill(self, name: str, value: Any) -> None:
         """Set one value for all rows of a column that has none yet, as `file` when a partial is taken over."""
         self._data.pop(name, None)
@@ -128,6 +131,7 @@ class Columns:
             values: One per row, none missing.
         """
         self._data[name] = array(_CODE[self._dtypes[name]], values)
+        self._bind()
 
     def has(self, name: str) -> bool:
         """Whether any row has a value in this column."""
@@ -216,14 +220,19 @@ class Columns:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.table, self.size, self._data, self._names = state
         self._dtypes = {column.name: column.dtype for column in TABLES[self.table].columns}
-        self._codes = {name: {text: code for code, text in enumerate(texts)} for name, texts in self._names.items()}
+        self._codes = {
+            name: {None: NO_TEXT, **{text: code for code, text in enumerate(texts)}}
+            for name, texts in self._names.items()
+        }
+        self._bind()
 
     def _new(self, name: str, rows: int) -> None:
         dtype = self._dtypes[name]
         self._data[name] = _filled(dtype, rows)
         if dtype == "str":
             self._names[name] = []
-            self._codes[name] = {}
+            self._codes[name] = {None: NO_TEXT}
+        self._bind()
 
     def _code(self, name: str, text: Any) -> int:
         if text is None:
@@ -231,7 +240,7 @@ class Columns:
         known = self._codes[name]
         code = known.get(text)
         if code is None:
-            code = known[text] = len(known)
+            code = known[text] = len(known) - 1
             self._names[name].append(text)
         return code
 

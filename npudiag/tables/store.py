@@ -49,6 +49,15 @@ class Store:
         """Return a table that is kept column by column."""
         return self._columns[name]
 
+    def take_over(self, columns: Columns) -> None:
+        """Add all rows of `columns`, which are not to be used afterwards: a large table is not copied."""
+        name = columns.table
+        if self._columns[name].size:
+            self._columns[name].merge(columns)
+        else:
+            self._columns[name] = columns
+        self._frames.pop(name, None)
+
     def extend(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
         """Add rows to a table other than ``log``; unknown columns are dropped, missing ones are null."""
         if name in self._columns:

@@ -32,7 +32,7 @@ def write_tree(folder: Path, lines: int = 3000) -> None:
 
 
 def run(path: Path, workers: int) -> Ingested:
-    return ingest([str(path)], LITERALS, Resources(workers, 1 << 30))
+    return ingest([str(path)], LITERALS, lambda: Resources(workers, 1 << 30))
 
 
 def summary(ingested: Ingested) -> list[Any]:
@@ -141,5 +141,5 @@ def test_memory_bounds_the_workers() -> None:
 
 def test_progress_ends_at_the_total(tree: Path) -> None:
     seen: list[tuple[int, int]] = []
-    ingest([str(tree)], LITERALS, Resources(1, 1 << 30), progress=lambda done, total: seen.append((done, total)))
+    ingest([str(tree)], LITERALS, lambda: Resources(1, 1 << 30), progress=lambda done, total: seen.append((done, total)))
     assert seen and seen[-1][0] == seen[-1][1] == sum(path.stat().st_size for path in tree.rglob("*.log"))

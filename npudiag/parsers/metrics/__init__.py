@@ -8,7 +8,9 @@ lines is kept so that a finding can quote them. A module is imported when one of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from importlib import import_module
+from typing import Any
 
 from npudiag.parsers.metrics.base import Extractor, Key, Sample, Sink
 from npudiag.parsers.prefixes import Peeled
@@ -37,6 +39,38 @@ _MARKERS = tuple(
 )
 
 
+@lru_cache(maxsize=1)
+def _database() -> Any:
+    """Return a database that reports each marker once, None where Hyperscan is not installed."""
+    try:
+        import hyperscan
+    except ImportError:
+        return None
+    database = hyperscan.Database()
+    database.compile(
+        expressions=[raw for _, raw, _ in _MARKERS],
+        ids=list(range(len(_MARKERS))),
+        elements=len(_MARKERS),
+        flags=[hyperscan.HS_FLAG_SINGLEMATCH] * len(_MARKERS),
+        literal=True,
+    )
+    return database
+
+
+def _present(data: bytes) -> set[str]:
+    """Return the markers that stand in `data`."""
+    database = _database()
+    if database is None:
+        return {marker for marker, raw, _ in _MARKERS if raw in data}
+    found: set[str] = set()
+
+    def matched(number: int, _start: int, _end: int, _flags: int, _context: object) -> None:
+        found.add(_MARKERS[number][0])
+
+    database.scan(data, match_event_handler=matched)
+    return found
+
+
 def extractor(module: str, name: str) -> type[Extractor]:
     """Return an extractor's class."""
     found: type[Extractor] = getattr(import_module(f"{__name__}.{module}"), name)
@@ -61,7 +95,8 @@ class Metrics:
 
     def batch(self, data: bytes) -> None:
         """Look which markers stand in the next lines at all."""
-        self._asked = [(marker, index) for marker, raw, index in _MARKERS if raw in data]
+        found = _present(data)
+        self._asked = [(marker, index) for marker, _, index in _MARKERS if marker in found] if found else []
         self.active = bool(self._asked or self.sink.follow)
 
     def line(self, number: int, raw: str, peeled: Peeled) -> bool:

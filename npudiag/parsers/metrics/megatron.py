@@ -158,6 +158,7 @@ class Iterations(Extractor):
     def __init__(self, sink: Sink) -> None:
         super().__init__(sink)
         self._known: dict[str, Take | None] = {}
+        self._layout: tuple[re.Pattern[str], tuple[Take, ...]] | None = None
         self._minute = ""
         self._minute_us = 0
         self._pending: dict[Key, tuple[int, str | None, list[str], list[str]]] = {}
@@ -209,23 +210,16 @@ class Iterations(Extractor):
             row["total_steps"] = int(total)
         if time:
             row["time"] = self._time(time, micro)
-        known = self._known
-        for part in text[match.end() :].split("|"):
-            key, _, value = part.partition(":")
+        layout = self._layout
+        found = layout[0].match(text, match.end()) if layout is not None else None
+        if layout is not None and found is not None:
             try:
-                take = known[key]
-            except KeyError:
-                take = self._learn(key)
-            if take is None or not value:
-                continue
-            name, convert = take
-            try:
-                row[name] = convert(value)
+                for (name, convert), value in zip(layout[1], found.groups(), strict=True):
+                    row[name] = convert(value)
             except ValueError:
-                try:
-                    row[name] = _SLOW.get(convert, convert)(value)
-                except ValueError:
-                    continue
+                self._by_key(text[match.end() :], row)
+        else:
+            self._by_key(text[match.end() :], row)
         other = row.pop("", None)
         if other is not None and "loss" not in row:
             row["loss"] = other
@@ -233,6 +227,34 @@ class Iterations(Extractor):
         if time_us is not None:
             self.sink.last_us = time_us
         self.sink.add_step(row, raw)
+
+    def _by_key(self, body: str, row: dict[str, Any]) -> None:
+        """Read the fields one by one, and remember how these lines are built if all went well."""
+        known = self._known
+        pattern, takes, clean = [], [], True
+        for part in body.split("|"):
+            key, _, value = part.partition(":")
+            try:
+                take = known[key]
+            except KeyError:
+                take = self._learn(key)
+            if take is None or not value:
+                pattern.append(re.escape(key) + ("[^|]*" if value else re.escape(part[len(key) :])))
+                continue
+            name, convert = take
+            try:
+                row[name] = convert(value)
+            except ValueError:
+                clean = False
+                try:
+                    row[name] = _SLOW.get(convert, convert)(value)
+                except ValueError:
+                    continue
+            pattern.append(re.escape(key) + ":([^|]*)")
+            takes.append(take)
+        names = [name for name, _ in takes]
+        if clean and takes and len(set(names)) == len(names) and len(pattern) < 40:
+            self._layout = (re.compile(r"\|".join(pattern) + r"\Z"), tuple(takes))
 
     def _learn(self, key: str) -> Take | None:
         """Find out what a key means; the answer is kept by its exact spelling."""

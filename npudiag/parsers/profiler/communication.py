@@ -36,10 +36,10 @@ def read(partial: Partial, stream: Stream, head: bytes, context: Context) -> Non
     if error is not None:
         partial.broke_off(error, partial.lines)
     raw = of(partial)
-    collect = _Matrix(raw) if partial.kind == "prof-communication-matrix" else _Operations(raw)
+    collect = Matrix(raw) if partial.kind == "prof-communication-matrix" else Operations(raw)
     data = decoded(data)
     try:
-        document = _fast(data) if isinstance(collect, _Operations) else None
+        document = _fast(data) if isinstance(collect, Operations) else None
         if document is None:
             document = json.loads(data)
     except (ValueError, RecursionError) as exc:
@@ -79,7 +79,7 @@ def _fast(data: bytes) -> Any:
         return None
 
 
-def _walk(document: Any, collect: _Operations | _Matrix) -> None:
+def _walk(document: Any, collect: Operations | Matrix) -> None:
     """Go down to the operations; keys on the way tell step, kind, and, in cluster documents, ranks."""
     if not isinstance(document, dict):
         return
@@ -104,7 +104,7 @@ def _walk(document: Any, collect: _Operations | _Matrix) -> None:
                     stack.append((value, step, way, ranks))
 
 
-def _salvage(text: str, collect: _Operations | _Matrix) -> int:
+def _salvage(text: str, collect: Operations | Matrix) -> int:
     """Read the operations of a document that is no JSON any more; return how many."""
     decoder = json.JSONDecoder()
     step: int | None = None
@@ -137,7 +137,7 @@ def operation_kind(name: str) -> str:
     return match[1] if match else name[:40]
 
 
-class _Operations:
+class Operations:
     """Collects operations into arrays."""
 
     def __init__(self, raw: Raw) -> None:
@@ -153,6 +153,7 @@ class _Operations:
 
     @staticmethod
     def is_operation(value: Any) -> bool:
+        """Whether a value of the document is one operation."""
         return (isinstance(value, dict) and _TIME in value) or hasattr(value, "time")
 
     def nested(self, key: str, value: dict[str, Any], step: int | None, way: str, ranks: tuple[int, ...]) -> None:
@@ -161,11 +162,37 @@ class _Operations:
             if self.is_operation(operation) and str(rank).isdigit():
                 self.add(key, operation, step, way, ranks, int(rank))
 
-    def add(
-        self, key: str, value: Any, step: int | None, way: str, ranks: tuple[int, ...], rank: int = -1
-    ) -> None:
+    def add(self, key: str, value: Any, step: int | None, way: str, ranks: tuple[int, ...], rank: int = -1) -> None:
+        """Take an operation of the document."""
         if key.startswith(_TOTAL):
             return
+        moved = self._enter(key, step, way, ranks, rank)
+        if isinstance(value, dict):
+            self._slow(value, moved)
+        else:
+            time = value.time
+            self._times.extend((time.start, time.elapse, time.transit, time.wait, time.sync))
+            for link, band in value.band.items():
+                if band.size and link in _SMALL_MB:
+                    _count(moved, link, band.size, band.time, band.sizes)
+
+    def put(
+        self,
+        key: str,
+        step: int | None,
+        way: str,
+        times: list[float],
+        bands: list[tuple[str, float, float]] | None,
+    ) -> None:
+        """Take an operation of a database: start (us), elapse, transit, wait, sync (ms), and data per link."""
+        moved = self._enter(key, step, way, (), -1)
+        self._times.extend(times)
+        for link, size, spent in bands or ():
+            if size and link in _SMALL_MB:
+                _count(moved, link, size, spent, None)
+
+    def _enter(self, key: str, step: int | None, way: str, ranks: tuple[int, ...], rank: int) -> list[float]:
+        """Note who and what; return the sums of data that the operation belongs to."""
         name, _, group = key.partition("@")
         kind = self._kinds.get(name)
         if kind is None:
@@ -184,14 +211,7 @@ class _Operations:
         moved = self._moved.get((where, op, rank))
         if moved is None:
             moved = self._moved[where, op, rank] = [0.0, 0.0, 0.0, 0.0, 0.0]
-        if isinstance(value, dict):
-            self._slow(value, moved)
-        else:
-            time = value.time
-            self._times.extend((time.start, time.elapse, time.transit, time.wait, time.sync))
-            for link, band in value.band.items():
-                if band.size and link in _SMALL_MB:
-                    _count(moved, link, band.size, band.time, band.sizes)
+        return moved
 
     def _slow(self, value: dict[str, Any], moved: list[float]) -> None:
         time = value.get(_TIME)
@@ -243,7 +263,7 @@ def _count(moved: list[float], link: str, size: float, spent: float, sizes: Any)
                 moved[2] += count if packet < limit else 0
 
 
-class _Matrix:
+class Matrix:
     """Collects links. The totals are taken where there are any, else the samples that stand for them."""
 
     def __init__(self, raw: Raw) -> None:
@@ -253,6 +273,7 @@ class _Matrix:
 
     @staticmethod
     def is_operation(value: Any) -> bool:
+        """Whether a value of the document holds links."""
         if not isinstance(value, dict):
             return False
         first = next(iter(value.values()), None)
@@ -262,6 +283,7 @@ class _Matrix:
         """Nothing lies deeper."""
 
     def add(self, key: str, value: dict[str, Any], step: int | None, way: str, ranks: tuple[int, ...]) -> None:
+        """Take the links of one operation."""
         name, _, group = key.partition("@")
         totals = name.endswith("-total")
         for pair, link in value.items():

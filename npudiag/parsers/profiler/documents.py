@@ -112,6 +112,17 @@ def _metadata(raw: Raw, document: dict[str, Any]) -> None:
             raw.env[str(name)[:100]] = str(value)[:500]
 
 
+def metadata_of(raw: Raw, rows: dict[Any, Any]) -> None:
+    """Take what table META_DATA holds: parts of ``profiler_metadata.json``, each as JSON text."""
+    document: dict[str, Any] = {}
+    for name in ("distributed_args", "parallel_group_info", "ENV_VARIABLES"):
+        try:
+            document[name] = json.loads(str(rows.get(name) or "{}"))
+        except (ValueError, RecursionError):
+            continue
+    _metadata(raw, document)
+
+
 def _groups(raw: Raw, document: dict[str, Any]) -> None:
     infos = document.get("comm_group_parallel_info")
     for info in infos if isinstance(infos, list) else ():
@@ -149,5 +160,13 @@ def _flops(raw: Raw, document: dict[str, Any]) -> None:
     if used is not None:
         raw.add(
             "prof_counters",
-            {"line": 1, "name": "flops-utilisation", "unit": "%", "samples": 1, "low": used, "high": used, "mean": used},
+            {
+                "line": 1,
+                "name": "flops-utilisation",
+                "unit": "%",
+                "samples": 1,
+                "low": used,
+                "high": used,
+                "mean": used,
+            },
         )

@@ -6,6 +6,7 @@ that breaks off, ends with ``,]`` or lacks its bracket is read like a whole one,
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -141,8 +142,12 @@ def read(partial: Partial, stream: Stream, head: bytes, context: Context) -> Non
     if not partial.truncated and not end.endswith((b"]", b"}")):
         damaged(partial, "the trace breaks off inside an event", reason="truncated", line=line)
     elif not partial.truncated and not end.endswith(b"]"):
-        damaged(partial, "the trace has no closing bracket: the process ended while it was written",
-                reason="truncated", line=line)
+        damaged(
+            partial,
+            "the trace has no closing bracket: the process ended while it was written",
+            reason="truncated",
+            line=line,
+        )
     _hand_over(partial, scan)
 
 
@@ -201,7 +206,7 @@ def weighted(readings: list[tuple[float, float]]) -> dict[str, float | int]:
     values = [value for _, value in readings]
     span = readings[-1][0] - readings[0][0]
     if span > 0:
-        area = sum(value * (later - when) for (when, value), (later, _) in zip(readings, readings[1:], strict=False))
+        area = sum(value * (later - when) for (when, value), (later, _) in itertools.pairwise(readings))
         mean = area / span
     else:
         mean = sum(values) / len(values)

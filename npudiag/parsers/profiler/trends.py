@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from array import array
 from typing import Any
 
@@ -55,5 +56,5 @@ class Trend:
         if len(curve) >= _EIGHTHS * 4:
             floors = [float(part.min()) for part in np.array_split(curve, _EIGHTHS)]
             out["floor_rise_mb"] = floors[-1] - floors[0]
-            out["floor_rises"] = sum(later > earlier for earlier, later in zip(floors, floors[1:], strict=False))
+            out["floor_rises"] = sum(later > earlier for earlier, later in itertools.pairwise(floors))
         return out
