@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from npudiag.analyses.waits import Party, People, Wait, Waits
-from npudiag.diagnosis.findings import EVIDENCE, log_evidence
+from npudiag.diagnosis.findings import EVIDENCE, log_evidence, severity_rank
 from npudiag.result import Finding
 
 _CATEGORIES = ("hccl-timeout", "hccl-init")
@@ -98,8 +98,19 @@ def _explain(finding: Finding, culprits: Sequence[Party], waiters: int, *, circl
 
 
 def _promote_all(findings: Sequence[Finding], culprits: Sequence[Party]) -> None:
-    for finding in findings:
-        _promote(finding, culprits)
+    if not any(_breaks(finding, culprit) for finding in findings for culprit in culprits):
+        for finding in findings:
+            _promote(finding, culprits)
+
+
+def _breaks(finding: Finding, culprit: Party) -> bool:
+    """Whether a finding says more of why the culprit stopped than an exception could."""
+    return (
+        finding.trust in ("cause", "specific")
+        and severity_rank(finding) >= 2
+        and finding.category not in _CATEGORIES
+        and (culprit.rank in finding.scope.ranks or (culprit.device in finding.scope.devices))
+    )
 
 
 def _promote(finding: Finding, culprits: Sequence[Party]) -> None:

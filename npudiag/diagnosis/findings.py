@@ -10,7 +10,7 @@ from npudiag.diagnosis.fingerprint import fingerprint
 from npudiag.diagnosis.template import render
 from npudiag.engine.hits import Hit
 from npudiag.engine.model import Rule, RuleRemedy, Text
-from npudiag.result import Change, Evidence, Finding, Impact, Remedy, Scope
+from npudiag.result import SEVERITIES, Change, Evidence, Finding, Impact, Remedy, Scope
 from npudiag.tables.records import LogRecord
 from npudiag.tables.store import moment
 
@@ -18,6 +18,11 @@ EVIDENCE = 12
 _LINES = 8
 _CHARS = 900
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+
+
+def severity_rank(finding: Finding) -> int:
+    """Return 0 for info up to 3 for critical."""
+    return SEVERITIES.index(finding.severity)
 
 
 def time_text(time_us: int | None) -> str | None:

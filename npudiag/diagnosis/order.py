@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from npudiag.diagnosis.findings import severity_rank
 from npudiag.engine.model import Rule
-from npudiag.result import SEVERITIES, Finding, RunnerUp
+from npudiag.result import Finding, RunnerUp
 
 _TRUST = {"cause": 0, "specific": 1, "generic": 2, "envelope": 3}
 _CONFIDENCE = {"high": 0, "medium": 1, "low": 2}
@@ -40,11 +41,6 @@ _BREAKS_A_RANK = frozenset(
 )
 _FAULTS = _BREAKS_A_RANK - {"numerics", "config"}
 _WAITS_FOR_A_RANK = frozenset(("hccl-timeout", "hccl-init"))
-
-
-def severity_rank(finding: Finding) -> int:
-    """Return 0 for info up to 3 for critical."""
-    return SEVERITIES.index(finding.severity)
 
 
 def _seconds(text: str | None) -> float | None:

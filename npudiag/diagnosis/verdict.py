@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npudiag.diagnosis.order import severity_rank
+from npudiag.diagnosis.findings import severity_rank
 from npudiag.result import Coverage, Finding, Verdict
 
 
@@ -16,7 +16,7 @@ def state(findings: Sequence[Finding], coverage: Coverage) -> Verdict:
         if finding.status == "fail" and severity_rank(finding) >= 1 and finding.suppressed is None
     ]
     if not failing:
-        return _nothing_found(coverage)
+        return _nothing_found(coverage, sum(finding.suppressed is not None for finding in findings))
     root = failing[0]
     folded = sum(1 for finding in failing if finding.role == "consequence")
     others = sum(1 for finding in failing[1:] if finding.role == "root")
@@ -46,7 +46,7 @@ def _zh(finding: Finding) -> str:
     return str(finding.i18n.get("zh", {}).get("title") or finding.title)
 
 
-def _nothing_found(coverage: Coverage) -> Verdict:
+def _nothing_found(coverage: Coverage, aside: int) -> Verdict:
     if not coverage.recognised:
         return Verdict(
             status="nothing-recognised",
@@ -56,9 +56,12 @@ def _nothing_found(coverage: Coverage) -> Verdict:
     errors = sum(coverage.levels.get(level, 0) for level in ("ERROR", "CRITICAL", "FATAL", "EXCEPTION"))
     text = f"No known problem found in {coverage.recognised} file(s), {coverage.lines:,} lines"
     zh = f"在 {coverage.recognised} 个文件、{coverage.lines:,} 行日志中未发现已知问题"
-    if errors:
+    if errors and not aside:
         text += f"; {errors:,} records of level ERROR or worse matched no rule that counts as a fault"
         zh += f"；其中 {errors:,} 条 ERROR 及以上级别的记录未命中任何故障规则"
+    if aside:
+        text += f"; {aside} known finding{'s were' if aside > 1 else ' was'} set aside, with a reason"
+        zh += f"；另有 {aside} 项已知问题按既定理由忽略"
     if not coverage.complete:
         text += "; part of the input could not be read"
         zh += "；部分输入未能读取"

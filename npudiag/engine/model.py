@@ -24,6 +24,8 @@ class Near(msgspec.Struct, frozen=True, kw_only=True):
     all: tuple[str, ...] = ()
     regex: str | None = None
     unless: tuple[str, ...] = ()
+    optional: bool = False
+    """The regex only adds captures; it need not match."""
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):

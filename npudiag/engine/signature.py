@@ -226,9 +226,10 @@ class Matcher:
                     break
             else:
                 found = self._near_regex.search("\n".join((*record.before, *record.after)))
-                if found is None:
+                if found is not None:
+                    captures = self._captured(found)
+                elif not near.optional:
                     return None
-                captures = self._captured(found)
         for part in (*near.all, *near.any):
             for other, text in zip(around, texts, strict=True):
                 if other is not record and other not in chosen and self._fold(part) in text:

@@ -356,7 +356,7 @@ class _RuleReader(Reader):
         )
 
     def _near(self, node: Node) -> Near:
-        keys = self.fields(node, "near", optional=("lines", "any", "all", "regex", "unless"))
+        keys = self.fields(node, "near", optional=("lines", "any", "all", "regex", "unless", "optional"))
         if isinstance(node, Pairs) and not keys.keys() & {"any", "all", "regex", "unless"}:
             self.fault(node, "near needs at least one of: any, all, regex, unless")
         return Near(
@@ -365,6 +365,7 @@ class _RuleReader(Reader):
             all=self._literals(keys, "all", "near"),
             unless=self._literals(keys, "unless", "near"),
             regex=self._regex(keys["regex"], "near.regex") if "regex" in keys else None,
+            optional=self.truth(keys["optional"], "near.optional") if "optional" in keys else False,
         )
 
     def _where(self, node: Node) -> Where:
@@ -643,7 +644,8 @@ class _Captures:
             for part in (signature, signature.then):
                 for regex in (part.regex, part.near.regex if part.near else None) if part else ():
                     names |= _groups(regex)
-                    bound |= _groups(regex) - optional_groups(regex or "")
+                    if part is None or part.near is None or not part.near.optional or regex != part.near.regex:
+                        bound |= _groups(regex) - optional_groups(regex or "")
             sure = bound if sure is None else sure & bound
         return cls(frozenset(names), frozenset(sure or ()))
 
