@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from npudiag._version import __version__
-from npudiag.analyses import runs, topology, waits
+from npudiag.analyses import profile, runs, topology, waits
 from npudiag.config import Suppression, selects
 from npudiag.diagnosis import blame, order, suppress, verdict
 from npudiag.diagnosis import findings as making
@@ -165,7 +165,12 @@ def conclude(
 ) -> tuple[Result, Store]:
     """Go from parsed partials to the document."""
     with timings.stage("tables"):
+        profiles = profile.derive(ingested.partials)
         store = fill(ingested)
+        if profiles is not None:
+            ingested.problems.extend(profiles.problems)
+            for name, found in profiles.tables.items():
+                store.extend(name, found)
         topo = topology.find(store.log)
         topology.place(store.log, topo)
         store.extend("processes", (vars_of(process) for process in topo.processes))

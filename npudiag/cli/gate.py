@@ -47,12 +47,13 @@ def judge(
     Returns:
         Whether the gate failed, that is whether the exit code is 1.
     """
+    import msgspec
+
     from npudiag.analyze import incomplete
     from npudiag.budget import judge as judge_budget
-    from npudiag.diagnosis.baseline import metrics_of
-
     failing = grave(result, level, codes)
-    metrics = metrics_of(result)
+    metrics = result.facts.get("metrics")
+    metrics = metrics if isinstance(metrics, dict) else {}
     judged = [judge_budget(budget, metrics, baseline) for budget in budgets]
     failed = bool(failing) or any(item.status == "fail" for item in judged)
     missing = any(item.status == "missing" for item in judged)
@@ -71,7 +72,7 @@ def judge(
         "fail_on_rules": list(codes),
         "failing": [finding.id for finding in failing],
         "budgets": [
-            {name: value for name in item.__struct_fields__ if (value := getattr(item, name)) not in (None, "")}
+            {name: value for name, value in msgspec.to_builtins(item).items() if value not in (None, "")}
             for item in judged
         ],
         "incomplete": unread or missing,

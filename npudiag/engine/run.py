@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from npudiag.tables.store import Store
 
 _MOST_HITS = 4096
+_ABOUT = ("severity", "confidence", "lost_pct", "lost_ms", "basis")
+"""Columns of a query that are about the finding: they override the rule's, or weigh its impact."""
 
 
 @dataclass(slots=True)
@@ -97,6 +99,7 @@ def _query(sql: str, store: Store, params: Mapping[str, Any]) -> list[Hit]:
     hits = []
     for row in frame.to_dict("records"):
         values = {str(name): _python(value) for name, value in row.items()}
+        about = {name: values.pop(name, None) for name in _ABOUT}
         evidence = Evidence(
             kind="rows",
             path=_text(values.get("file")),
@@ -108,7 +111,12 @@ def _query(sql: str, store: Store, params: Mapping[str, Any]) -> list[Hit]:
         hits.append(
             Hit(
                 evidence=[evidence],
-                captures={name: value for name, value in values.items() if value is not None},
+                captures={name: value for name, value in {**values, **about}.items() if value is not None},
+                severity=_text(about["severity"]),
+                confidence=_text(about["confidence"]),
+                lost_pct=about["lost_pct"],
+                lost_ms=about["lost_ms"],
+                basis=_text(about["basis"]) or "",
                 ranks=_one(values.get("rank"), int),
                 devices=_one(values.get("device"), int),
                 nodes=_one(values.get("node"), str),

@@ -176,6 +176,7 @@ class UI:
     other_findings = Text("Other findings", "其他发现")
     notes = Text("Notes", "提示信息")
     suppressed = Text("Suppressed", "已屏蔽")
+    unused_suppression = Text("Unused suppression", "未生效的屏蔽规则")
     timeline = Text("When it happened", "发生时间")
     timeline_calm = Text("Lines over time", "日志随时间分布")
     coverage = Text("What was read", "读取范围")

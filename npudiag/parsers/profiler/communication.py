@@ -144,7 +144,7 @@ class Operations:
         self._raw = raw
         self._keys, self._group, self._op, self._step = array("Q"), array("i"), array("h"), array("i")
         self._p2p, self._rank = array("b"), array("i")
-        self._times = array("d")
+        self._times = array("f")
         self._groups: dict[str, int] = {}
         self._ops: dict[str, int] = {}
         self._steps: dict[int | None, int] = {}
@@ -171,7 +171,7 @@ class Operations:
             self._slow(value, moved)
         else:
             time = value.time
-            self._times.extend((time.start, time.elapse, time.transit, time.wait, time.sync))
+            self._times.extend((time.elapse, time.transit, time.wait, time.sync))
             for link, band in value.band.items():
                 if band.size and link in _SMALL_MB:
                     _count(moved, link, band.size, band.time, band.sizes)
@@ -184,7 +184,7 @@ class Operations:
         times: list[float],
         bands: list[tuple[str, float, float]] | None,
     ) -> None:
-        """Take an operation of a database: start (us), elapse, transit, wait, sync (ms), and data per link."""
+        """Take an operation of a database: elapse, transit, wait, sync (ms), and data per link."""
         moved = self._enter(key, step, way, (), -1)
         self._times.extend(times)
         for link, size, spent in bands or ():
@@ -216,7 +216,6 @@ class Operations:
     def _slow(self, value: dict[str, Any], moved: list[float]) -> None:
         time = value.get(_TIME)
         time = time if isinstance(time, dict) else {}
-        self._times.append(number(time.get("Start Timestamp(us)")) or 0.0)
         for name in ("Elapse", "Transit", "Wait", "Synchronization"):
             self._times.append(number(time.get(f"{name} Time(ms)")) or 0.0)
         bands = value.get(_BAND)
@@ -239,7 +238,7 @@ class Operations:
             op=np.array(self._op, dtype=np.int16),
             step=np.array(self._step, dtype=np.int32),
             p2p=np.array(self._p2p, dtype=bool),
-            times=np.array(self._times, dtype=np.float64).reshape(-1, 5),
+            times=np.array(self._times, dtype=np.float32).reshape(-1, 4),
             groups=list(self._groups),
             ops=list(self._ops),
             steps=list(self._steps),

@@ -351,23 +351,21 @@ def _comm(raw: Raw, db: _Database) -> None:
             for step, name, group, link, size, spent in db.rows(sql):
                 bands.setdefault((step, name, group), []).append((link, _float(size) or 0.0, _float(spent) or 0.0))
         kind = db.first("COMMANALYZERTIME", "type")
-        sql = (
-            f"SELECT hccl_op_name, group_name, step, {kind}, start_timestamp, {', '.join(names)} FROM COMMANALYZERTIME"
-        )
-        for name, group, step, way, start, *times in db.rows(sql):
-            values = [_float(value) or 0.0 for value in (start, *times)]
+        sql = f"SELECT hccl_op_name, group_name, step, {kind}, {', '.join(names)} FROM COMMANALYZERTIME"
+        for name, group, step, way, *times in db.rows(sql):
+            values = [_float(value) or 0.0 for value in times]
             collect.put(
                 f"{name}@{group}", step_number(str(step)), str(way or ""), values, bands.get((step, name, group))
             )
     elif db.has("COMMUNICATION_OP", "opName", "startNs", "endNs", "groupName") and db.has("STRING_IDS"):
         sql = (
-            "SELECT s.value, o.groupName, o.startNs / 1e3, (o.endNs - o.startNs) / 1e6 FROM COMMUNICATION_OP o"
+            "SELECT s.value, o.groupName, (o.endNs - o.startNs) / 1e6 FROM COMMUNICATION_OP o"
             " JOIN STRING_IDS s ON s.id = o.opName ORDER BY o.startNs"
         )
         texts: dict[int, str] = dict(db.rows("SELECT id, value FROM STRING_IDS"))
-        for name, group, start, elapse in db.rows(sql):
+        for name, group, elapse in db.rows(sql):
             if elapse is not None and elapse >= 0:
-                collect.put(f"{name}@{texts.get(group, group)}", None, "", [start, elapse, 0.0, 0.0, 0.0], None)
+                collect.put(f"{name}@{texts.get(group, group)}", None, "", [elapse, 0.0, 0.0, 0.0], None)
     collect.finish()
 
 

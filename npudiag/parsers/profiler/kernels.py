@@ -1,4 +1,4 @@
-"""Kernel lists (``kernel_details.csv``, msprof's ``op_summary``): a hundred thousand rows, summed up by type and core."""
+"""Kernel lists (``kernel_details.csv``, msprof's ``op_summary``): many rows, summed up by type and core."""
 
 from __future__ import annotations
 

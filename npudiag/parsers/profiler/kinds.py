@@ -70,8 +70,10 @@ def decoded(head: bytes) -> bytes:
     return head[3:] if head.startswith(_BOMS[0]) else head
 
 
-def kind_of(head: bytes) -> str | None:
+def kind_of(head: bytes, path: str = "") -> str | None:
     """Return the kind of profiler file these first bytes belong to, None where it is none."""
+    if path.endswith((".db-shm", ".db-wal", ".db-journal")):
+        return "prof-db-journal"
     if head.startswith(SQLITE_MAGIC):
         return "prof-db"
     if head[:3] == _BOMS[0] or head[:2] in _BOMS[1:]:
@@ -97,7 +99,7 @@ def _document(head: bytes, start: bytes) -> str | None:
 
 def _table(head: bytes) -> str | None:
     line = head[: 16 << 10].lstrip(b"\r\n").partition(b"\n")[0]
-    if line.count(b",") < 2 or len(line) > 12_000 or b"," not in line[:400]:
+    if line.count(b",") < 2 or b"," not in line[:400]:
         return None
     names = frozenset(column_name(cell) for cell in line.decode("utf-8", "replace").split(","))
     for kind, wanted in _TABLES:

@@ -32,12 +32,18 @@ class ProfilerParser:
 
     def recognise(self, head: bytes, path: str) -> float:
         """Sure where columns or keys are those of a profiler file, else 0."""
-        return 0.95 if kind_of(head) else 0.0
+        return 0.95 if kind_of(head, path) else 0.0
 
     def parse(self, stream: Stream, head: bytes, context: Context) -> Partial:
         """Read the stream to its end."""
-        kind = kind_of(head) or "unknown"
+        kind = kind_of(head, context.source.path) or "unknown"
         partial = Partial(context.source, kind=kind, identity=context.source.identity)
+        if kind == "prof-db-journal":
+            partial.note = "journal of a database that is read without it"
+            partial.bytes = len(head)
+            if path_is_log(context.source.path):
+                damaged(partial, "the database was not closed: what stands in its journal only is not read")
+            return partial
         reader = import_module(f"npudiag.parsers.profiler.{_READERS.get(kind, 'small_tables')}")
         try:
             reader.read(partial, stream, head, context)
@@ -46,6 +52,11 @@ class ProfilerParser:
         except Exception as exc:  # whatever a file holds, the others are still to be analysed
             damaged(partial, f"{type(exc).__name__}: {exc}"[:200])
         return partial
+
+
+def path_is_log(path: str) -> bool:
+    """Whether a database's companion file may hold rows that the database itself lacks."""
+    return path.endswith((".db-wal", ".db-journal"))
 
 
 def damaged(partial: Partial, what: str, *, reason: str = "corrupt", line: int | None = None) -> None:

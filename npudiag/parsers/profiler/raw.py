@@ -23,8 +23,8 @@ class CommOps:
         keys: 64-bit hash of step and operation: the same on all ranks of a communicator.
         group, op, step: Indexes into `groups`, `ops`, `steps`.
         p2p: Whether the operation is point to point.
-        times: Columns start (us), elapse, transit, wait, sync (ms).
-        moved: (group, op) indexes to data (MB), transfer time (ms), small transfers, all transfers, longest RDMA (ms).
+        times: Columns elapse, transit, wait, sync (ms).
+        moved: (group, op, rank) to data (MB), transfer time (ms), small transfers, all transfers, longest RDMA (ms).
         rank: Rank of each operation where one file holds several ranks, else None.
     """
 
@@ -33,7 +33,7 @@ class CommOps:
     op: npt.NDArray[np.int16]
     step: npt.NDArray[np.int32]
     p2p: npt.NDArray[np.bool_]
-    times: npt.NDArray[np.float64]
+    times: npt.NDArray[np.float32]
     groups: list[str]
     ops: list[str]
     steps: list[int | None]

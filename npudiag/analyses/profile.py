@@ -1,0 +1,365 @@
+"""Profiler captures put together: whose each file is, which captures form a job, who waited for whom.
+
+A capture is the folder a profiler wrote. Its files name rank and device in different places, or not at all; here each
+row gets the identity of its capture. Captures next to each other form a job, in which ranks are unique. Where a
+capture was exported twice, as text and as database, the more complete export is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from npudiag.parsers.base import Partial
+from npudiag.parsers.profiler.raw import KEY, Raw
+from npudiag.result import Problem
+
+Row = dict[str, Any]
+_FOLDER = re.compile(r"_ascend_(?:pt|ms)!?$|^PROF_\d")
+_OUTPUTS = frozenset({"ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output", "ASCEND_MINDSPORE_PROFILER_OUTPUT"})
+_CLUSTER = "cluster_analysis_output"
+_STAMP = re.compile(r"_(\d{14,17})_ascend_")
+_STEP_SOURCES = ("text", "db", "mindspore-legacy", "db-tasks", "trace")
+_KERNEL_SOURCES = ("kernel_details", "op_summary", "db", "op_statistic")
+
+
+@dataclass(slots=True)
+class Capture:
+    """One folder that a profiler wrote.
+
+    Attributes:
+        key: Its path.
+        parent: The folder it lies in.
+        files: What was read of it.
+        facts: What its files say about themselves, and who wrote it.
+        stamp: Digits of the time in its name.
+    """
+
+    key: str
+    parent: str
+    files: list[tuple[Partial, Raw]] = field(default_factory=list)
+    facts: Row = field(default_factory=dict)
+    rank: int | None = None
+    device: int | None = None
+    node: str | None = None
+    job: str = ""
+    stamp: str = ""
+    used: bool = True
+    form: str = ""
+
+    @property
+    def cluster(self) -> bool:
+        """Whether it is the product of a cluster analysis, which holds many ranks."""
+        return self.key.endswith(_CLUSTER)
+
+
+@dataclass(slots=True)
+class Profiles:
+    """What is known of all captures.
+
+    Attributes:
+        tables: Table name to rows, file and identity filled in.
+        problems: What was left out, and why.
+    """
+
+    tables: dict[str, list[Row]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, table: str, rows: Iterable[Row]) -> None:
+        """Add rows."""
+        self.tables.setdefault(table, []).extend(rows)
+
+
+def derive(partials: Sequence[Partial]) -> Profiles | None:
+    """Make the tables of all captures; ranks and devices found are noted in the partials too.
+
+    None where the input holds no profiler files.
+    """
+    mine = [(partial, partial.packed[KEY]) for partial in partials if KEY in partial.packed]
+    if not mine:
+        return None
+    captures: dict[str, Capture] = {}
+    for partial, raw in mine:
+        key, parent = place(partial.source.path)
+        captures.setdefault(key, Capture(key, parent)).files.append((partial, raw))
+    for capture in captures.values():
+        _identify(capture)
+    out = Profiles()
+    for name, members in _jobs(list(captures.values())):
+        _drop_older(members, out)
+        _job(name, [capture for capture in members if capture.used], out)
+        out.add("prof_captures", (_capture_row(capture) for capture in members))
+    return out
+
+
+def place(path: str) -> tuple[str, str]:
+    """Return the capture a file belongs to and the folder that the capture lies in."""
+    parts = path.split("/")
+    folders = parts[:-1]
+    for index, part in enumerate(folders):
+        if _FOLDER.search(part):
+            return "/".join(folders[: index + 1]), "/".join(folders[:index])
+    for index, part in enumerate(folders):
+        if part in _OUTPUTS:
+            return "/".join(folders[:index]) or part, "/".join(folders[: index - 1]) if index else ""
+        if part == _CLUSTER:
+            return "/".join(folders[: index + 1]), "/".join(folders[:index])
+    # A file without its folder: what lies beside it belongs to it.
+    folder = "/".join(folders)
+    return (folder or path), folder
+
+
+def _identify(capture: Capture) -> None:
+    """Find out who wrote a capture, surest sources first."""
+    ranks: list[tuple[int, int]] = []
+    for partial, raw in capture.files:
+        identity = partial.identity
+        for name, value in raw.facts.items():
+            if name not in ("rank", "device"):
+                capture.facts.setdefault(name, value)
+        if partial.kind == "prof-info" and identity.rank is not None:
+            ranks.append((0, identity.rank))
+        if isinstance(raw.facts.get("rank"), int):
+            ranks.append((1, raw.facts["rank"]))
+        if identity.rank is not None:
+            ranks.append((2, identity.rank))
+        if capture.device is None:
+            device = raw.facts.get("device")
+            capture.device = device if isinstance(device, int) else identity.device
+        capture.node = capture.node or identity.node or identity.host
+    several = capture.cluster or len({rank for order, rank in ranks if order == 2}) > 1
+    if ranks and not several:
+        capture.rank = min(ranks)[1]
+    capture.node = capture.node or capture.facts.get("host")
+    if capture.device is None:
+        devices = {
+            row["device"]
+            for _, raw in capture.files
+            for name in ("prof_steps", "prof_kernels", "prof_memory")
+            for row in raw.tables.get(name, ())[:1]
+            if isinstance(row.get("device"), int)
+        }
+        capture.device = devices.pop() if len(devices) == 1 else None
+    stamp = _STAMP.search(capture.key)
+    capture.stamp = stamp[1] if stamp else ""
+    for partial, _ in capture.files:
+        identity = partial.identity
+        partial.identity = replace(
+            identity,
+            rank=identity.rank if identity.rank is not None else capture.rank,
+            device=identity.device if identity.device is not None else capture.device,
+        )
+
+
+def _jobs(captures: list[Capture]) -> list[tuple[str, list[Capture]]]:
+    """Return the captures by job: those of one folder, and those of sibling folders that complete each other."""
+    by_parent: dict[str, list[Capture]] = {}
+    for capture in captures:
+        by_parent.setdefault(capture.parent, []).append(capture)
+    jobs: list[tuple[str, set[int], list[Capture]]] = []
+    for parent, members in by_parent.items():
+        ranks = {capture.rank for capture in members if capture.rank is not None}
+        above = parent.rpartition("/")[0]
+        for index, (name, known, others) in enumerate(jobs):
+            together = name if not others else others[0].parent.rpartition("/")[0]
+            if above and above == together and ranks and known and not ranks & known and _one_world(members, others):
+                jobs[index] = (above, known | ranks, others + members)
+                break
+        else:
+            jobs.append((parent, ranks, members))
+    return [(name, members) for name, _, members in jobs]
+
+
+def _one_world(one: Sequence[Capture], other: Sequence[Capture]) -> bool:
+    sizes = {capture.facts["world_size"] for capture in (*one, *other) if capture.facts.get("world_size")}
+    return len(sizes) <= 1
+
+
+def _drop_older(captures: Sequence[Capture], out: Profiles) -> None:
+    """Of several captures of one rank keep the newest."""
+    newest: dict[int, Capture] = {}
+    for capture in captures:
+        if capture.rank is None:
+            continue
+        other = newest.get(capture.rank)
+        if other is None:
+            newest[capture.rank] = capture
+            continue
+        keep, drop = (capture, other) if capture.stamp > other.stamp else (other, capture)
+        newest[capture.rank] = keep
+        drop.used = False
+        out.problems.append(
+            Problem(
+                path=drop.key,
+                reason="unsupported",
+                message=f"{drop.key}: rank {drop.rank} was captured more than once; {keep.key} is used",
+                lost=False,
+            )
+        )
+
+
+def _capture_row(capture: Capture) -> Row:
+    facts = capture.facts
+    names = ("framework", "chip", "level", "aic_metrics", "profile_memory", "with_stack", "torch_npu", "cann")
+    info = next((partial for partial, _ in capture.files if partial.kind == "prof-info"), capture.files[0][0])
+    kinds = sorted({partial.kind for partial, _ in capture.files})
+    return {
+        "file": info.source.path,
+        "capture": capture.key,
+        "job": capture.job,
+        "rank": capture.rank,
+        "device": capture.device,
+        "node": capture.node,
+        **{name: facts.get(name) for name in names},
+        "framework": "cluster" if capture.cluster else facts.get("framework"),
+        "world_size": facts.get("world_size"),
+        "tp": facts.get("tp"),
+        "pp": facts.get("pp"),
+        "steps": facts.get("steps_used"),
+        "kinds": " ".join(kinds),
+        "used": capture.used,
+        "form": capture.form or None,
+    }
+
+
+def _job(name: str, captures: list[Capture], out: Profiles) -> None:
+    """Add the tables of one job."""
+    from npudiag.analyses import profile_comm
+
+    groups: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for capture in captures:
+        capture.job = name
+        for _, raw in capture.files:
+            for key, entry in raw.groups.items():
+                known = groups.get(key)
+                if known is None or (not known[0] and entry[0]) or (not known[1] and entry[1]):
+                    groups[key] = entry
+    steps: list[Row] = []
+    for capture in captures:
+        steps.extend(_steps(capture))
+        out.add("prof_kernels", _kernels(capture))
+        for table in ("prof_api", "prof_memory", "prof_allocations", "prof_counters", "prof_events"):
+            out.add(table, _one_form(capture, table))
+        out.add(
+            "prof_env",
+            (
+                {**_who(capture, partial), "name": key, "value": value}
+                for partial, raw in capture.files
+                for key, value in raw.env.items()
+            ),
+        )
+    own = {row["rank"] for row in steps if row["source"] != "cluster"}
+    steps = [row for row in steps if row["source"] != "cluster" or row["rank"] not in own]
+    _stages(steps, captures, groups)
+    out.add("prof_steps", steps)
+    profile_comm.add(name, captures, groups, out)
+
+
+def _who(capture: Capture, partial: Partial) -> Row:
+    return {"file": partial.source.path, "job": capture.job, "rank": capture.rank, "device": capture.device}
+
+
+def _taken(capture: Capture, partial: Partial, rows: Iterable[Row]) -> list[Row]:
+    """Return rows with the identity of their capture, where they have none of their own."""
+    who = _who(capture, partial)
+    return [{**who, **{name: value for name, value in row.items() if value is not None}} for row in rows]
+
+
+def _steps(capture: Capture) -> list[Row]:
+    by_source: dict[str, list[Row]] = {}
+    for partial, raw in capture.files:
+        for row in _taken(capture, partial, raw.tables.get("prof_steps", ())):
+            by_source.setdefault(row["source"], []).append(row)
+    cluster = by_source.pop("cluster", [])
+    chosen: list[Row] = []
+    for source in _STEP_SOURCES:
+        rows = by_source.get(source, [])
+        # The text export has the last word unless the database knows more steps.
+        if len({(row.get("rank"), row.get("step")) for row in rows}) > len(chosen):
+            chosen = rows
+    unique = {(row.get("rank"), row.get("step"), row["file"]): row for row in (*chosen, *cluster)}
+    rows = list(unique.values())
+    for row in rows:
+        _complete(row)
+        row["source"] = "db" if row["source"] == "db-tasks" else row["source"]
+    rows = [row for row in rows if row["e2e_us"] > 0]
+    last = max((row["step"] for row in rows if row.get("step") is not None), default=None)
+    for row in rows:
+        row["last"] = len(rows) > 1 and row.get("step") == last
+    if rows:
+        capture.form = str(rows[0]["source"])
+        capture.facts["steps_used"] = len({row.get("step") for row in rows})
+    return rows
+
+
+def _complete(row: Row) -> None:
+    """Fill in what follows from the other columns."""
+    computing = row.setdefault("computing_us", 0.0)
+    uncovered = row.get("comm_not_overlapped_us")
+    overlapped, comm = row.get("overlapped_us"), row.get("comm_us")
+    if uncovered is None:
+        uncovered = row["comm_not_overlapped_us"] = max((comm or 0.0) - (overlapped or 0.0), 0.0)
+    if overlapped is None and comm is not None:
+        row["overlapped_us"] = max(comm - uncovered, 0.0)
+    if comm is None and overlapped is not None:
+        row["comm_us"] = uncovered + overlapped
+    free = row.get("free_us")
+    if row.get("e2e_us") is None:
+        row["e2e_us"] = computing + uncovered + (free or 0.0)
+    row.setdefault("rank", None)
+    row.setdefault("step", None)
+
+
+def _stages(steps: list[Row], captures: Sequence[Capture], groups: dict[str, tuple[str, tuple[int, ...]]]) -> None:
+    """Set the pipeline stage of each row, where groups or sizes tell."""
+    stage: dict[int, int] = {}
+    for kind, ranks in groups.values():
+        if kind == "pp" and len(ranks) > 1:
+            for index, rank in enumerate(ranks):
+                stage[rank] = index
+    for capture in captures:
+        listed = capture.facts.get("stages") or capture.facts.get("p2p_sets")
+        if not stage and listed and len(listed) > 1:
+            stage = {rank: index for index, ranks in enumerate(listed) for rank in ranks}
+        size, depth = capture.facts.get("world_size"), capture.facts.get("pp")
+        if not stage and size and depth and depth > 1 and size % depth == 0:
+            stage = {rank: rank * depth // size for rank in range(min(size, 1 << 20))}
+    for row in steps:
+        if row.get("pp_stage") is None and row["rank"] in stage:
+            row["pp_stage"] = stage[row["rank"]]
+
+
+def _kernels(capture: Capture) -> list[Row]:
+    by_source: dict[str, list[Row]] = {}
+    for partial, raw in capture.files:
+        for row in _taken(capture, partial, raw.tables.get("prof_kernels", ())):
+            by_source.setdefault(row["source"], []).append(row)
+    chosen: list[Row] = []
+    for source in _KERNEL_SOURCES:
+        rows = by_source.get(source, [])
+        if sum(row["count"] for row in rows) > sum(row["count"] for row in chosen):
+            chosen = rows
+    known = {row.get("core") for row in chosen}
+    if "AI_CPU" not in known:
+        chosen = chosen + by_source.get("data_preprocess", [])
+    if not known & {"HCCL", "COMMUNICATION"} and by_source.get("communication_statistic"):
+        chosen = chosen + by_source["communication_statistic"]
+    return chosen
+
+
+def _one_form(capture: Capture, table: str) -> list[Row]:
+    """Return the rows of a table, from the text files where they have as many, else from the database."""
+    text: list[Row] = []
+    database: list[Row] = []
+    for partial, raw in capture.files:
+        rows = _taken(capture, partial, raw.tables.get(table, ()))
+        (database if partial.kind == "prof-db" else text).extend(rows)
+    if not text or not database:
+        return text or database
+    if table in ("prof_counters", "prof_events", "prof_memory"):
+        key = {"prof_counters": "name", "prof_events": "kind", "prof_memory": "component"}[table]
+        known = {row.get(key) for row in text}
+        return text + [row for row in database if row.get(key) not in known]
+    return text
