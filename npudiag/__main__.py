@@ -56,6 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: list[str]) -> int:
     """Hand `args` to the command-line application and return its exit code."""
+    if args and args[0] == "explain":
+        # Its question may begin with a dash, which a parser would take for an option; and it has to be instant.
+        from npudiag.cli.explain import main as explain
+
+        return explain(args[1:])
     # npudiag computes no matrices: the threads of BLAS cost memory and time to start, and make forking unsafe.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from typer.main import get_command

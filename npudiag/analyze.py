@@ -21,6 +21,7 @@ from npudiag.engine.run import run as run_rules
 from npudiag.engine.signature import LiteralTable
 from npudiag.ingest import Ingested, Progress, ingest
 from npudiag.parsers.base import Partial
+from npudiag.parsers.headers import KERNEL_LITERALS
 from npudiag.result import Coverage, Finding, Input, LevelMinute, Result, Tool
 from npudiag.tables.records import LogRecord
 from npudiag.tables.store import Store, moment
@@ -149,7 +150,7 @@ def choose(rules: Sequence[Rule], options: Options) -> list[Rule]:
 
 def literals(rules: Sequence[Rule]) -> LiteralTable:
     """Return everything the scan is to look for: what rules ask for, and what says who is who."""
-    table = LiteralTable((*topology.MARKERS, *waits.LITERALS))
+    table = LiteralTable((*topology.MARKERS, *waits.LITERALS, *KERNEL_LITERALS))
     table.add(rules)
     return table
 
@@ -450,7 +451,10 @@ def facts(store: Store, topo: topology.Topology) -> dict[str, Any]:
         out["ranks"] = topo.ranks
     codes = Counter(record.code for record in store.log if record.code)
     if codes:
+        from npudiag.knowledge.lookup import meanings
+
         out["codes"] = dict(codes.most_common(20))
+        out["code_meanings"] = meanings(out["codes"])
     return out
 
 

@@ -175,9 +175,9 @@ def split(source: Source, order: int) -> Iterator[Unit]:
     try:
         with Path(source.location).open("rb") as file:
             head = file.read(HEAD_BYTES)
-            parser, _ = choose(head, source.path)
-            align = _align(parser.name, head)
-            if align is None:
+            parser = choose(head, source.path)
+            align = _align(parser.name, head) if parser else None
+            if parser is None or align is None:
                 yield Unit(source, order)
                 return
             start, part = 0, 0
@@ -278,7 +278,10 @@ def _parse(
         return partial
     if broken is not None:
         stream = _Broken(broken)
-    parser = all_parsers()[name] if name else choose(head, source.path)[0]
+    parser = all_parsers()[name] if name else choose(head, source.path)
+    if parser is None:
+        # Only its first bytes were looked at; what is no text and no known file is not worth reading.
+        return Partial(source, identity=source.identity, bytes=source.size or len(head), note="binary data")
     context = Context(source, scanner, budget, year or _year(source))
     return parser.parse(stream, head, context)
 

@@ -29,8 +29,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("npudiag.analyses",),
     ("npudiag.advice",),
     ("npudiag.detectors", "npudiag.engine"),
+    ("npudiag.knowledge",),
     ("npudiag.diagnosis",),
     ("npudiag.analyze",),
+    ("npudiag.knowledge.coverage",),  # runs the rules on the key strings of known faults
     ("npudiag.engine.testing",),  # the tests in rule files are run through the whole pipeline
     ("npudiag.api",),
     ("npudiag.cli",),

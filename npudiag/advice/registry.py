@@ -69,7 +69,7 @@ class _Repository(msgspec.Struct, frozen=True):
     options: dict[str, _Known]
 
 
-class _Served(msgspec.Struct, frozen=True):
+class _Served(msgspec.Struct, frozen=True, array_like=True):
     """An option of a stack whose list is not complete."""
 
     stacks: tuple[str, ...]

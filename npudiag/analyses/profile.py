@@ -255,6 +255,47 @@ def _job(name: str, captures: list[Capture], out: Profiles) -> None:
     _stages(steps, captures, groups)
     out.add("prof_steps", steps)
     profile_comm.add(name, captures, groups, out)
+    _weigh(name, steps, out)
+
+
+def _weigh(job: str, steps: Sequence[Row], out: Profiles) -> None:
+    """Set what each row of the job costs as a share of the step time of its rank."""
+    spans: dict[int | None, tuple[float, int]] = {}
+    for row in steps:
+        total, count = spans.get(row["rank"], (0.0, 0))
+        spans[row["rank"]] = (total + row["e2e_us"], count + 1)
+    kernels: dict[int | None, float] = {}
+    mine = [row for row in out.tables.get("prof_kernels", ()) if row["job"] == job]
+    for row in mine:
+        kernels[row["rank"]] = kernels.get(row["rank"], 0.0) + row["total_us"]
+    for row in mine:
+        total, count = spans.get(row["rank"], (0.0, 0))
+        if total:
+            row["step_ms"] = total / count / 1e3
+        total = total or kernels[row["rank"]]
+        row["share_pct"] = 100 * row["total_us"] / total if total else None
+    for table, columns in _WEIGHED.items():
+        for row in out.tables.get(table, ()):
+            total, count = spans.get(row["rank"], (0.0, 0))
+            if row["job"] != job or not total:
+                continue
+            # Communication of a capture without a step table may be of fewer steps than the table has.
+            scale = count / row["steps"] if table == "prof_comm" and row.get("steps") else 1.0
+            for source, target, factor in columns:
+                if row.get(source) is not None:
+                    row[target] = 100 * row[source] * factor * scale / total
+
+
+_WEIGHED: dict[str, tuple[tuple[str, str, float], ...]] = {
+    "prof_api": (("total_us", "share_pct", 1.0),),
+    "prof_events": (("total_us", "share_pct", 1.0),),
+    "prof_comm": (
+        ("elapse_ms", "share_pct", 1e3),
+        ("late_ms", "late_pct", 1e3),
+        ("caused_ms", "caused_pct", 1e3),
+    ),
+}
+"""Table to: cost, the column that holds its share, factor to microseconds."""
 
 
 def _who(capture: Capture, partial: Partial) -> Row:

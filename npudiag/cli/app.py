@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from enum import Enum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from npudiag.cli import common
+from npudiag.cli.baseline import app as baseline_app
 from npudiag.cli.common import (
     ConfigFile,
+    GitlabOut,
     HtmlOut,
     Ignore,
     JsonOut,
+    JunitOut,
     LangOption,
+    MarkdownOut,
     MemoryMb,
     NoConfig,
     Paths,
     Quiet,
     RulesDir,
+    SarifOut,
     Select,
     Verbose,
     Workers,
@@ -40,6 +46,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(baseline_app, name="baseline", help="Keep the list of known findings that a gate accepts.")
 app.add_typer(rules_app, name="rules", help="List, show, test and write rules.")
 
 
@@ -75,6 +82,10 @@ def analyze(
     paths: Paths,
     json: JsonOut = None,
     html: HtmlOut = None,
+    sarif: SarifOut = None,
+    junit: JunitOut = None,
+    markdown: MarkdownOut = None,
+    gitlab: GitlabOut = None,
     lang: LangOption = None,
     verbose: Verbose = 0,
     quiet: Quiet = False,
@@ -90,13 +101,15 @@ def analyze(
     no_config: NoConfig = False,
 ) -> int:
     """Look at a job: print the verdict, write what is asked for. Findings do not change the exit code."""
-    common.check_outputs(json=json, html=html)
     chosen = common.settings(
         paths=paths, lang=lang, rules=rules, select=select, ignore=ignore, workers=workers, memory_mb=memory_mb,
         config=config, no_config=no_config,
     )  # fmt: skip
+    targets = common.outputs(
+        chosen.config, json=json, html=html, sarif=sarif, junit=junit, markdown=markdown, gitlab=gitlab
+    )
     result, _ = common.execute(paths, chosen)
-    common.emit(result, chosen.lang, json_out=json, html_out=html, verbosity=-1 if quiet else verbose)
+    common.emit(result, chosen.lang, targets, verbosity=-1 if quiet else verbose)
     strict = strict or bool(chosen.config.strict)
     return common.exit_code(result, gate_failed=False, strict=strict)
 
@@ -112,10 +125,22 @@ def gate(
         typer.Option("--fail-on-rule", metavar="CODE", help="Fail on findings whose code begins so, however mild."),
     ] = None,
     allow_incomplete: Annotated[
-        bool, typer.Option("--allow-incomplete", help="Do not exit 4 when part of the input could not be read.")
+        bool,
+        typer.Option(
+            "--allow-incomplete",
+            help="Do not exit 4 when input could not be read or a metric with a budget is missing.",
+        ),
     ] = False,
+    baseline: Annotated[
+        Path | None,
+        typer.Option("--baseline", metavar="FILE", help="Fail only on what is new or worse than in this baseline."),
+    ] = None,
     json: JsonOut = None,
     html: HtmlOut = None,
+    sarif: SarifOut = None,
+    junit: JunitOut = None,
+    markdown: MarkdownOut = None,
+    gitlab: GitlabOut = None,
     lang: LangOption = None,
     verbose: Verbose = 0,
     quiet: Quiet = False,
@@ -128,17 +153,27 @@ def gate(
     no_config: NoConfig = False,
 ) -> int:
     """Judge a job for a pipeline: exit 1 when a finding is grave enough. Input that could not be read is not clean."""
-    from npudiag.cli.gate import fails
+    from npudiag.cli import ci
+    from npudiag.cli.gate import settle
 
-    common.check_outputs(json=json, html=html)
     chosen = common.settings(
         paths=paths, lang=lang, rules=rules, select=select, ignore=ignore, workers=workers, memory_mb=memory_mb,
         config=config, no_config=no_config,
     )  # fmt: skip
+    targets = common.outputs(
+        chosen.config, json=json, html=html, sarif=sarif, junit=junit, markdown=markdown, gitlab=gitlab
+    )
     result, _ = common.execute(paths, chosen)
-    level = fail_on.value if fail_on else chosen.config.fail_on or "error"
-    common.emit(result, chosen.lang, json_out=json, html_out=html, verbosity=-1 if quiet else verbose)
-    failed = fails(result, level, fail_on_rule or ())
+    failed = settle(
+        result,
+        level=fail_on.value if fail_on else chosen.config.fail_on or "error",
+        codes=fail_on_rule or (),
+        budgets=chosen.config.budgets,
+        baseline=baseline or chosen.config.baseline,
+        allow_incomplete=allow_incomplete,
+    )
+    common.emit(result, chosen.lang, targets, verbosity=-1 if quiet else verbose)
+    ci.report(result, chosen.lang, stdout_taken="-" in targets.values())
     return common.exit_code(result, gate_failed=failed, strict=not allow_incomplete)
 
 
@@ -169,11 +204,31 @@ def query(
     return common.exit_code(result, gate_failed=False, strict=False)
 
 
+@app.command(
+    epilog=EPILOG,
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def explain(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="CODE|TEXT...", help="A code, words, or - for standard input.")
+    ] = None,
+) -> int:
+    """Say what a code or message means, which rule knows it, and what to do. A leading dash is part of the code."""
+    from npudiag.cli.explain import main as answer
+
+    return answer(words or [])
+
+
 @app.command(epilog=EPILOG)
 def render(
     document: Annotated[str, typer.Argument(metavar="RESULT.json", help="A result document.", show_default=False)],
     html: HtmlOut = None,
     json: JsonOut = None,
+    sarif: SarifOut = None,
+    junit: JunitOut = None,
+    markdown: MarkdownOut = None,
+    gitlab: GitlabOut = None,
     lang: LangOption = None,
     verbose: Verbose = 0,
     quiet: Quiet = False,
@@ -181,8 +236,8 @@ def render(
     """Render a result document again, without the logs."""
     from npudiag.cli.render import read
 
-    common.check_outputs(json=json, html=html)
+    targets = common.outputs(json=json, html=html, sarif=sarif, junit=junit, markdown=markdown, gitlab=gitlab)
     result = read(document)
     chosen = lang.value if lang else common.default_lang()
-    common.emit(result, chosen, json_out=json, html_out=html, verbosity=-1 if quiet else verbose)
+    common.emit(result, chosen, targets, verbosity=-1 if quiet else verbose)
     return 0

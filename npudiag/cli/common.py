@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -47,6 +47,22 @@ JsonOut = Annotated[
 HtmlOut = Annotated[
     str | None,
     typer.Option("--html", metavar="FILE", help="Write the HTML report; - is stdout.", rich_help_panel=_OUTPUT),
+]
+SarifOut = Annotated[
+    str | None,
+    typer.Option("--sarif", metavar="FILE", help="Write SARIF 2.1.0, for code scanning.", rich_help_panel=_OUTPUT),
+]
+JunitOut = Annotated[
+    str | None,
+    typer.Option("--junit", metavar="FILE", help="Write JUnit XML, a case per rule.", rich_help_panel=_OUTPUT),
+]
+MarkdownOut = Annotated[
+    str | None,
+    typer.Option("--markdown", metavar="FILE", help="Write Markdown, for a summary.", rich_help_panel=_OUTPUT),
+]
+GitlabOut = Annotated[
+    str | None,
+    typer.Option("--gitlab", metavar="FILE", help="Write a code quality report for GitLab.", rich_help_panel=_OUTPUT),
 ]
 LangOption = Annotated[
     Lang | None, typer.Option("--lang", help="Language of texts.", show_default="by locale", rich_help_panel=_OUTPUT)
@@ -169,7 +185,47 @@ def execute(paths: Sequence[str], chosen: Settings) -> tuple[Result, Store]:
         command=("npudiag", *sys.argv[1:]),
     )
     with progress_bar() as progress:
-        return analyze(paths, chosen.pack, options, progress=progress)
+        result, store = analyze(paths, chosen.pack, options, progress=progress)
+    if places := roots(paths):
+        result.facts["roots"] = places
+    return result, store
+
+
+def roots(paths: Sequence[str]) -> dict[str, str]:
+    """Return where the inputs lie in the repository: first part of their evidence paths to path.
+
+    What lies outside has no place: no absolute path gets into a document. A pipeline names the folder of its
+    repository; elsewhere the working directory stands for it.
+    """
+    from npudiag.discover.names import display_path
+    from npudiag.discover.walk import evidence_names
+
+    here = Path.cwd()
+    named = [Path(os.environ[name]) for name in ("GITHUB_WORKSPACE", "CI_PROJECT_DIR") if os.environ.get(name)]
+    base = next((folder for folder in named if here.is_relative_to(folder)), here)
+    places = [os.path.abspath(path) for path in paths if path != "-"]  # noqa: PTH100 - as discovery names them
+    found = {}
+    for place, name in zip(places, evidence_names(places), strict=True):
+        if Path(place).is_relative_to(base):
+            found[name] = display_path(str(Path(place).relative_to(base)))
+    return found
+
+
+def outputs(config: Config | None = None, **given: str | None) -> dict[str, str]:
+    """Return the outputs to write, name to target: as the command line has it, else as the configuration has it.
+
+    Raises:
+        UsageError: More than one output is ``-``, two are the same file, or a folder does not exist.
+    """
+    wanted: dict[str, str] = {}
+    for name, target in given.items():
+        configured = getattr(config, name, None)
+        if target:
+            wanted[name] = target
+        elif configured is not None:
+            wanted[name] = str(configured)
+    check_outputs(**wanted)
+    return wanted
 
 
 @contextlib.contextmanager
@@ -269,39 +325,51 @@ def write(target: str, text: str | bytes) -> None:
         raise UsageError(f"cannot write {target}: {exc.strerror or exc}") from exc
 
 
-def emit(result: Result, lang: str, *, json_out: str | None, html_out: str | None, verbosity: int) -> None:
-    """Write what is asked for, and tell the story on the terminal unless stdout is taken."""
+def emit(result: Result, lang: str, targets: Mapping[str, str], *, verbosity: int) -> None:
+    """Write what is asked for, and tell the story on the terminal unless stdout is taken.
+
+    Args:
+        result: The document.
+        lang: ``en`` or ``zh``.
+        targets: Renderer to file, or ``-`` for stdout (see `outputs`).
+        verbosity: -1 for one line, 0 for one screen, more for more.
+    """
     from npudiag.report import find_renderer
 
-    if json_out:
-        write(json_out, find_renderer("json")(result, lang=lang))
-    if html_out:
-        write(html_out, find_renderer("html")(result, lang=lang))
-    if "-" in (json_out, html_out):
-        return
-    show(result, lang, verbosity)
+    for name, target in targets.items():
+        write(target, find_renderer(name)(result, lang=lang))
+    if "-" not in targets.values():
+        show(result, lang, verbosity)
 
 
 def show(result: Result, lang: str, verbosity: int) -> None:
-    """Print the result for people."""
-    from npudiag.report import terminal
+    """Print the result for people; what a gate judged stands beneath it."""
+    from npudiag.cli.ci import harmless
+    from npudiag.report import gate, terminal
 
     width = shutil.get_terminal_size((100, 40)).columns if sys.stdout.isatty() else 100
     lines = terminal.render(result, lang=lang, width=width, verbosity=verbosity)
-    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
-        terminal.print_rich(lines, sys.stdout)
-    else:
-        terminal.print_plain(lines, sys.stdout)
+    judged = gate.lines(result, lang)
+    if judged and verbosity >= 0:
+        lines = [*lines, [("", "")], *([(line, "strong" if line is judged[0] else "")] for line in judged)]
+    elif judged and gate.unexplained(result):
+        lines = [[(judged[0], "strong")]]
+    with harmless(sys.stdout):
+        if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+            terminal.print_rich(lines, sys.stdout)
+        else:
+            terminal.print_plain(lines, sys.stdout)
 
 
 def exit_code(result: Result, *, gate_failed: bool, strict: bool) -> Exit:
     """Return the exit code of a finished run; the first that applies of 1, 3, 4."""
     from npudiag.analyze import incomplete
+    from npudiag.cli.gate import missing_metrics
 
     if gate_failed:
         return Exit.GATE_FAILED
     if result.verdict.status == "nothing-recognised":
         return Exit.NOTHING_RECOGNISED
-    if strict and incomplete(result):
+    if strict and (incomplete(result) or missing_metrics(result)):
         return Exit.INCOMPLETE
     return Exit.OK

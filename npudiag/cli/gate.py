@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from npudiag.result import SEVERITIES, Finding, Result
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from npudiag.budget import Budget, Metrics
 
 
@@ -23,6 +25,33 @@ def grave(result: Result, level: str, codes: Sequence[str]) -> list[Finding]:
         if finding.suppressed is None
         and (SEVERITIES.index(finding.severity) >= least or (bool(codes) and finding.code.startswith(tuple(codes))))
     ]
+
+
+def settle(
+    result: Result,
+    *,
+    level: str,
+    codes: Sequence[str],
+    budgets: Sequence[Budget],
+    baseline: Path | None,
+    allow_incomplete: bool,
+) -> bool:
+    """Set aside what the baseline file knows, then judge; see `judge`.
+
+    Raises:
+        UsageError: The baseline cannot be read.
+        ConfigError: It is no baseline.
+    """
+    metrics: Metrics | None = None
+    if baseline is not None:
+        import datetime
+
+        from npudiag.diagnosis.baseline import apply, load
+
+        known = load(baseline)
+        apply(result, known, baseline.name, datetime.date.today())
+        metrics = known.metrics
+    return judge(result, level=level, codes=codes, budgets=budgets, baseline=metrics, allow_incomplete=allow_incomplete)
 
 
 def judge(
@@ -51,6 +80,7 @@ def judge(
 
     from npudiag.analyze import incomplete
     from npudiag.budget import judge as judge_budget
+
     failing = grave(result, level, codes)
     metrics = result.facts.get("metrics")
     metrics = metrics if isinstance(metrics, dict) else {}

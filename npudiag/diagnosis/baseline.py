@@ -8,8 +8,9 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -54,12 +55,13 @@ class Baseline(msgspec.Struct, kw_only=True):
     metrics: dict[str, dict[str, float]] = {}
 
 
-class Group(NamedTuple):
+@dataclass(slots=True)
+class Group:
     """The findings of a run that share a fingerprint, as one."""
 
     findings: list[Finding]
     severity: Severity
-    count: int
+    count: int = 0
 
 
 class Listed(msgspec.Struct, kw_only=True):
@@ -144,9 +146,10 @@ def groups(findings: Sequence[Finding]) -> dict[str, Group]:
     for finding in findings:
         if finding.suppressed is not None or not finding.fingerprint:
             continue
-        group = found.get(finding.fingerprint) or Group([], finding.severity, 0)
-        worst = max(group.severity, finding.severity, key=SEVERITIES.index)
-        found[finding.fingerprint] = Group([*group.findings, finding], worst, group.count + finding.occurrences)
+        group = found.setdefault(finding.fingerprint, Group([], finding.severity))
+        group.findings.append(finding)
+        group.severity = max(group.severity, finding.severity, key=SEVERITIES.index)
+        group.count += finding.occurrences
     return found
 
 

@@ -70,6 +70,7 @@ def key(finding: Finding, place: int) -> tuple[float, ...]:
         _weight(finding),
         _TRUST[finding.trust],
         -severity_rank(finding),
+        -(finding.impact.lost_pct or 0.0),
         first if first is not None and first > 365 * 86400 else 0.0,
         place,
     )

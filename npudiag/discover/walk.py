@@ -68,7 +68,7 @@ def discover(paths: Sequence[str], limits: Limits | None = None) -> Discovery:
     walk = _Walk(limits or Limits(), [location for location, _ in arguments])
     if has_stdin:
         walk.found.sources.append(Source(STDIN, None, None, None))
-    for (location, status), name in zip(arguments, _evidence_names([place for place, _ in arguments]), strict=True):
+    for (location, status), name in zip(arguments, evidence_names([place for place, _ in arguments]), strict=True):
         walk.argument(location, name, status)
     walk.finish()
     return walk.found
@@ -81,7 +81,7 @@ def _unusable(path: str, exc: Exception) -> UsageError:
     return UsageError(f"{shown}: no such file or folder", hint="check the path; a link may lead nowhere")
 
 
-def _evidence_names(locations: Sequence[str]) -> list[str]:
+def evidence_names(locations: Sequence[str]) -> list[str]:
     """Return the first part of the evidence paths under each argument: its name, with parents where names collide."""
     parts = {location: PurePath(location).parts[1:] for location in locations}
     depth = dict.fromkeys(locations, 1)

@@ -98,8 +98,9 @@ def _query(sql: str, store: Store, params: Mapping[str, Any]) -> list[Hit]:
     frame = store.query(sql, used)
     hits = []
     for row in frame.to_dict("records"):
-        values = {str(name): _python(value) for name, value in row.items()}
+        values = {str(name): _python(value) for name, value in row.items() if name != "ranks"}
         about = {name: values.pop(name, None) for name in _ABOUT}
+        ranks = _numbers(row.get("ranks")) if "ranks" in row else None
         evidence = Evidence(
             kind="rows",
             path=_text(values.get("file")),
@@ -117,13 +118,21 @@ def _query(sql: str, store: Store, params: Mapping[str, Any]) -> list[Hit]:
                 lost_pct=about["lost_pct"],
                 lost_ms=about["lost_ms"],
                 basis=_text(about["basis"]) or "",
-                ranks=_one(values.get("rank"), int),
+                ranks=ranks if ranks is not None else _one(values.get("rank"), int),
                 devices=_one(values.get("device"), int),
                 nodes=_one(values.get("node"), str),
                 steps=_one(values.get("step"), int),
             )
         )
     return hits
+
+
+def _numbers(value: Any) -> list[int]:
+    """Return a list column as whole numbers: whom a finding about several ranks is about."""
+    try:
+        return sorted({int(item) for item in value if item is not None and item == item})
+    except (TypeError, ValueError):
+        return []
 
 
 def _python(value: Any) -> Any:

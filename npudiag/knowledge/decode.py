@@ -46,31 +46,29 @@ def registers(values: Sequence[int], catalogue: Catalogue) -> Entry | None:
             zh="没有置位的错误位：算子执行超时，或由 trap 指令主动终止。",
         )
         return Entry(code=shown, family="aicore", severity="critical", means=means, advice="aicore-timeout")
-    details: list[Text] = []
-    kinds: list[str] = []
+    found: list[tuple[str, Text]] = []
     for register, value in enumerate(values, 1):
         for bit in range(_REGISTER_BITS):
-            if not value >> bit & 1:
-                continue
-            row = catalogue.aicore.get((register, bit))
-            place_en, place_zh = f"register {register} bit {bit}", f"寄存器 {register} 第 {bit} 位"
-            if row is None:
-                details.append(Text(en=f"{place_en}: not known.", zh=f"{place_zh}：未知。"))
-                continue
-            details.append(Text(en=f"{place_en}: {row['en']}", zh=f"{place_zh}：{row['zh']}"))
-            kinds.append(row["advice"])
-    advice = next((kind for kind in _AICORE_ORDER if kind in kinds), "aicore")
-    best = next(
-        (detail for detail, kind in zip(details, kinds, strict=False) if kind == advice and len(kinds) == len(details)),
-        details[0],
-    )
+            if value >> bit & 1:
+                found.append(_bit(register, bit, catalogue))
+    # The kinds are ranked; within a kind the lowest bit speaks.
+    kind, best = min(found, key=lambda item: _AICORE_ORDER.index(item[0]) if item[0] else len(_AICORE_ORDER))
     return Entry(
         code=shown,
         family="aicore",
         severity="critical",
         means=Text(en=best.en.split(": ", 1)[1], zh=best.zh.split("：", 1)[1]),
-        advice=advice,
-        details=tuple(details),
+        advice=kind or "aicore",
+        details=tuple(detail for _, detail in found),
+    )
+
+
+def _bit(register: int, bit: int, catalogue: Catalogue) -> tuple[str, Text]:
+    """Return the kind of an error bit (empty: not known), and what it says with its place."""
+    row = catalogue.aicore.get((register, bit))
+    en, zh = (row["en"], row["zh"]) if row else ("not known.", "未收录。")
+    return row["advice"] if row else "", Text(
+        en=f"register {register} bit {bit}: {en}", zh=f"寄存器 {register} 第 {bit} 位：{zh}"
     )
 
 
@@ -162,9 +160,7 @@ def runtime(value: int, catalogue: Catalogue) -> Entry | None:
     outer = catalogue.acl[acl]
     words = symbol.removeprefix("RT_ERROR_").replace("_", " ").lower()
     if outer.trust == "generic":
-        means = Text(
-            en=f"Inside the runtime: {words}. {outer.means.en}", zh=f"Runtime 内部：{words}。{outer.means.zh}"
-        )
+        means = Text(en=f"Inside the runtime: {words}. {outer.means.en}", zh=f"Runtime 内部：{words}。{outer.means.zh}")
     else:
         means = outer.means
     return Entry(
@@ -202,7 +198,9 @@ _TRIPLE = re.compile(r"\(?\s*(0x[0-9A-Fa-f]+|\d+)\s*,\s*(0x[0-9A-Fa-f]+|\d+)\s*(
 def triple(text: str) -> list[int] | None:
     """Return the registers written in `text` as two or three numbers with commas, None where it is something else."""
     match = _TRIPLE.fullmatch(text.strip())
-    return None if match is None else [int(part, 0) if part != "0" else 0 for part in match.groups() if part]
+    if match is None:
+        return None
+    return [int(part, 16) if part.lower().startswith("0x") else int(part) for part in match.groups() if part]
 
 
 def worst(severities: Sequence[Severity]) -> Severity:

@@ -15,6 +15,8 @@ _BUILT_IN = {
     "slog": "npudiag.parsers.slog:SlogParser",
     "console": "npudiag.parsers.console:ConsoleParser",
     "profiler": "npudiag.parsers.profiler.parser:ProfilerParser",
+    "launch-script": "npudiag.parsers.launch:LaunchScript",
+    "config-yaml": "npudiag.parsers.launch:ConfigFile",
 }
 
 HEAD_BYTES = 256 << 10
@@ -41,12 +43,12 @@ def all_parsers() -> dict[str, Parser]:
     return parsers
 
 
-def choose(head: bytes, path: str) -> tuple[Parser, float]:
-    """Return the parser that is surest of a stream's first bytes, and how sure it is."""
-    best: tuple[Parser, float] | None = None
+def choose(head: bytes, path: str) -> Parser | None:
+    """Return the parser that is surest of a stream's first bytes, None where none claims it."""
+    best: Parser | None = None
+    surest = 0.0
     for parser in all_parsers().values():
         score = parser.recognise(head, path)
-        if best is None or score > best[1]:
-            best = (parser, score)
-    assert best is not None  # there are built-in parsers
+        if score > surest:
+            best, surest = parser, score
     return best

@@ -93,6 +93,8 @@ def slog_row(lines: Sequence[str], number: int) -> Row:
         place = _PLACE.search(body)
         if place:
             row.source = place.group(1)
+        if row.module == "KERNEL":
+            _kernel_inside(row, body)
     row.code = find_code(row.text)
     return row
 
@@ -122,6 +124,9 @@ _KERNEL_RING = re.compile(
     r"\[(\d{4})-(\d\d)-(\d\d)-(\d\d):(\d\d):(\d\d)\.(\d{3,6})\d*\] \[(ascend)\] \[(\w+)\] \[([A-Z]+)\] \[(\w+ \d+)\]"
     r"(?: <([^>:]*):(\d+)[^>]*>)?"
 )
+_KERNEL_INSIDE = re.compile(r"\[ascend\] \[([A-Z]+)\] \[(\w+)\](?: \[(\w+ \d+)\])?")
+KERNEL_LITERALS = ("[ascend] [ERROR]", "[ascend] [EMERG]", "[ascend] [CRIT]")
+"""Driver lines that CANN's log passes on as EVENT though they are graver; their records are kept for these."""
 _HISI_HISTORY = re.compile(r"\[(\d{4})-(\d\d)-(\d\d)-(\d\d):(\d\d):(\d\d)\.(\d{1,6})\d*\] ")
 _HWLOG = re.compile(
     r"\[(DEBUG|INFO|WARN|ERROR|CRITICAL|FATAL)\] +(\d{4})/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{1,6})"
@@ -171,10 +176,21 @@ def _slog(row: Row, text: str, _year: int | None) -> bool:
     if not match:
         return False
     _fill_slog(row, match)
-    place = _PLACE.search(text, match.end(), match.end() + 200)
+    body = text[match.end() : match.end() + 200]
+    place = _PLACE.search(body)
     if place:
         row.source = place.group(1)
+    if row.module == "KERNEL":
+        _kernel_inside(row, body)
     return True
+
+
+def _kernel_inside(row: Row, body: str) -> None:
+    """Take level and place from the driver's own line, which CANN passes on as an EVENT."""
+    inner = _KERNEL_INSIDE.search(body)
+    if inner:
+        row.level = level_name(inner.group(1)) or row.level
+        row.source = inner.group(3) or row.source
 
 
 def _kernel_ring(row: Row, text: str, _year: int | None) -> bool:

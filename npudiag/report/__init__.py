@@ -41,6 +41,11 @@ RENDERERS: dict[str, Renderer] = {
     "json": LazyRenderer("npudiag.report.json_doc:render"),
     "html": LazyRenderer("npudiag.report.html:render"),
     "terminal": LazyRenderer("npudiag.report.terminal:render_text"),
+    "sarif": LazyRenderer("npudiag.report.sarif:render"),
+    "junit": LazyRenderer("npudiag.report.junit:render"),
+    "markdown": LazyRenderer("npudiag.report.markdown:render"),
+    "gitlab": LazyRenderer("npudiag.report.gitlab:render"),
+    "github": LazyRenderer("npudiag.report.github:render"),
 }
 
 

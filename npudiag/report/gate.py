@@ -186,6 +186,12 @@ def lines(result: Result, lang: str) -> list[str]:
     return [first, *(f"  {line}" for line in rest)]
 
 
+def unexplained(result: Result) -> bool:
+    """Whether the gate did not pass for another reason than a finding."""
+    gate = gate_of(result)
+    return gate is not None and gate.status != "passed" and not gate.failing
+
+
 def _codes(findings: Iterable[Finding]) -> str:
     every = list(dict.fromkeys(f"{visible(finding.code)} {visible(finding.name)}" for finding in findings))
     return ", ".join(every[:_MOST]) + (f" +{len(every) - _MOST}" if len(every) > _MOST else "")
@@ -211,10 +217,11 @@ def repository_path(result: Result, path: str) -> str | None:
     if not isinstance(roots, dict) or path == "-":
         return None
     for name, root in sorted(roots.items(), key=lambda item: -len(str(item[0]))):
-        if isinstance(name, str) and isinstance(root, str) and (path == name or path.startswith((f"{name}/", f"{name}!/"))):
+        if not isinstance(name, str) or not isinstance(root, str):
+            continue
+        if path == name or path.startswith((f"{name}/", f"{name}!/")):
             joined = root + path[len(name) :] if root not in ("", ".") else path[len(name) + 1 :]
-            parts = joined.split("/")
-            return None if joined.startswith("/") or ".." in parts or not joined else joined
+            return None if not joined or joined.startswith("/") or ".." in joined.split("/") else joined
     return None
 
 

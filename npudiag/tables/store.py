@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import duckdb
     import pandas as pd
 
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
@@ -44,6 +46,7 @@ class Store:
         self._columns = {name: Columns(name) for name, table in TABLES.items() if table.columnar}
         self.quotes: dict[str, dict[int, str]] = {}
         self.memo: dict[str, Any] = {}
+        self._connection: duckdb.DuckDBPyConnection | None = None
 
     def columns(self, name: str) -> Columns:
         """Return a table that is kept column by column."""
@@ -110,7 +113,7 @@ class Store:
         return frame
 
     def connect(self) -> duckdb.DuckDBPyConnection:
-        """Return a locked in-memory database over the tables.
+        """Return a locked in-memory database with all tables, still empty; `query` fills those that it reads.
 
         It can read nothing outside itself: external access is off and the configuration locked.
         """
@@ -120,14 +123,27 @@ class Store:
         for name, table in TABLES.items():
             columns = ", ".join(f'"{column.name}" {SQL_TYPE[column.dtype]}' for column in table.columns)
             connection.execute(f'CREATE TABLE "{name}" ({columns})')
-            if self.size(name):
-                frame = self.table(name)
-                connection.register("_incoming", frame)
-                listed = ", ".join(f'"{column}"' for column in table.names)
-                connection.execute(f'INSERT INTO "{name}" SELECT {listed} FROM _incoming')
-                connection.unregister("_incoming")
         connection.execute("SET enable_external_access=false")
         connection.execute("SET lock_configuration=true")
+        return connection
+
+    def _database(self, sql: str) -> duckdb.DuckDBPyConnection:
+        """Return the database, the tables that `sql` may name filled: many rules ask for few tables."""
+        if self._connection is None:
+            self._connection = self.connect()
+            self._loaded: dict[str, int] = {}
+        connection = self._connection
+        for name in {word.lower() for word in _WORD.findall(sql)} & TABLES.keys():
+            size = self.size(name)
+            if self._loaded.get(name, 0) == size:
+                continue
+            if self._loaded.get(name):
+                connection.execute(f'DELETE FROM "{name}"')
+            connection.register("_incoming", self.table(name))
+            listed = ", ".join(f'"{column}"' for column in TABLES[name].names)
+            connection.execute(f'INSERT INTO "{name}" SELECT {listed} FROM _incoming')
+            connection.unregister("_incoming")
+            self._loaded[name] = size
         return connection
 
     def query(self, sql: str, parameters: dict[str, Any] | None = None) -> pd.DataFrame:
@@ -147,14 +163,12 @@ class Store:
                 "only a single SELECT statement is allowed",
                 hint="tables: " + ", ".join(TABLES),
             )
-        connection = self.connect()
+        connection = self._database(sql)
         try:
             frame: pd.DataFrame = connection.execute(sql, parameters or {}).fetch_df()
             return frame
         except duckdb.Error as exc:
             raise QueryError(f"the query failed: {_first_line(exc)}", hint="tables: " + ", ".join(TABLES)) from exc
-        finally:
-            connection.close()
 
     @staticmethod
     def _known(name: str) -> Table:

@@ -143,3 +143,9 @@ def test_progress_ends_at_the_total(tree: Path) -> None:
     seen: list[tuple[int, int]] = []
     ingest([str(tree)], LITERALS, lambda: Resources(1, 1 << 30), progress=lambda done, total: seen.append((done, total)))
     assert seen and seen[-1][0] == seen[-1][1] == sum(path.stat().st_size for path in tree.rglob("*.log"))
+
+
+def test_what_no_parser_claims_is_unknown_and_not_read(tmp_path: Path) -> None:
+    (tmp_path / "image.bin").write_bytes(bytes(range(256)) * 4000)
+    (partial,) = run(tmp_path / "image.bin", 1).partials
+    assert (partial.kind, partial.note, partial.bytes) == ("unknown", "binary data", 1_024_000)

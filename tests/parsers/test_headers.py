@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from npudiag.parsers.headers import find_code, read
+from npudiag.parsers.headers import find_code, read, slog_row
 
 
 def when(time_us: int | None) -> str | None:
@@ -105,3 +105,15 @@ def test_a_date_that_does_not_exist_gives_no_time(text: str) -> None:
 )
 def test_codes(text: str, code: str | None) -> None:
     assert find_code(text) == code
+
+
+def test_driver_lines_inside_slog_have_the_driver_s_own_level() -> None:
+    line = (
+        "[EVENT] KERNEL(6843,sklogd):2026-01-02-03:04:05.123.456 [klogd.c:253][251681.794072] [ascend] [ERROR] [tsdrv] "
+        "[tsdrv_hb_cq_callback 319] <swapper/30:0> lost"
+    )
+    found = read(line, 1, None)
+    assert found is not None
+    assert (found[0].level, found[0].module, found[0].source) == ("ERROR", "KERNEL", "tsdrv_hb_cq_callback 319")
+    row = slog_row([line], 1)
+    assert (row.level, row.source) == ("ERROR", "tsdrv_hb_cq_callback 319")

@@ -29,6 +29,9 @@ REGISTRY: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("torchtitan", "TorchTitan", ("  loss:",)),
     ("vllm", "Vllm", ("Avg prompt throughput:",)),
     ("mindie", "MindIe", ("running size:", "CumulativePreemptionNum:")),
+    ("arguments", "ArgumentDump", ("--- arguments ---",)),
+    ("arguments", "Environment", ("+ export ", "declare -x ", "LAUNCH_BLOCKING=", "LOG_LEVEL=", "ALLOC_CONF=", "QUEUE_ENABLE=", "HCCL_CONNECT_TIMEOUT=", "HCCL_EXEC_TIMEOUT=", "HCCL_BUFFSIZE=", "MAX_CONNECTIONS=")),
+    ("arguments", "ServeArguments", ("non-default args: {",)),
     ("npu_smi", "NpuSmi", ("AICore(%)", "NpuID(Idx)", "dev_id,power", "dev_id,", "device,", "npu_id,", "NPU,")),
 )
 """Module, class and markers of every extractor, the most frequent kinds of line first."""

@@ -1,0 +1,137 @@
+"""What a job's steps are bound by: the shares of the step time, per rank, stage and job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+Row = Mapping[str, Any]
+
+LOSSES = ("communication", "host", "pipeline", "input")
+
+
+@dataclass(slots=True)
+class Rank:
+    """Shares of one rank's step time in percent, the median over its steps.
+
+    Attributes:
+        e2e_ms: Length of a step.
+        worst: The row with the largest uncovered communication, and so on, by name of the share.
+    """
+
+    rank: int | None
+    stage: int | None
+    steps: int
+    e2e_ms: float
+    computing: float
+    communication: float
+    overlapped: float
+    free: float
+    bubble: float
+    preparing: float
+    computing_ms: float
+    free_ms: float
+    communication_ms: float
+    rows: list[Row] = field(default_factory=list)
+
+    @property
+    def own_ms(self) -> float:
+        """Time that the rank does not spend in communication: what makes others wait for it."""
+        return self.computing_ms + self.free_ms
+
+
+@dataclass(slots=True)
+class Job:
+    """All ranks of a job with their mean shares in percent.
+
+    Attributes:
+        shares: communication, host, pipeline, input, computing, overlapped to percent of the step time.
+        steps: Most steps that a rank has.
+    """
+
+    name: str
+    ranks: list[Rank]
+    shares: dict[str, float]
+    e2e_ms: float
+    steps: int
+
+    def stage(self, number: int | None) -> list[Rank]:
+        """Return the ranks of a pipeline stage."""
+        return [rank for rank in self.ranks if rank.stage == number]
+
+
+def jobs(steps: Iterable[Row], comm: Iterable[Row] = ()) -> list[Job]:
+    """Return the jobs in the rows of ``prof_steps``.
+
+    Args:
+        steps: Rows of ``prof_steps``.
+        comm: Rows of ``prof_comm``: point-to-point waiting between stages, which steps do not always count as bubble.
+    """
+    by_job: dict[str, dict[int | None, list[Row]]] = {}
+    for row in steps:
+        if row.get("e2e_us"):
+            by_job.setdefault(str(row.get("job") or ""), {}).setdefault(row.get("rank"), []).append(row)
+    waits: dict[str, list[float]] = {}
+    for row in comm:
+        if row.get("parallel") == "pp" and row.get("late_pct") is not None:
+            waits.setdefault(str(row.get("job") or ""), []).append(row["late_pct"])
+    return [_job(name, ranks, waits.get(name, [])) for name, ranks in by_job.items()]
+
+
+def _job(name: str, by_rank: Mapping[int | None, Sequence[Row]], waits: Sequence[float]) -> Job:
+    ranks = [_rank(rank, rows) for rank, rows in by_rank.items()]
+    count = len(ranks)
+
+    def mean(values: Iterable[float]) -> float:
+        return sum(values) / count
+
+    bubble = mean(rank.bubble for rank in ranks)
+    shares = {
+        # Waiting to receive is part of the uncovered communication, and told apart from it.
+        "communication": mean(max(rank.communication - rank.bubble, 0.0) for rank in ranks),
+        "host": mean(rank.free for rank in ranks),
+        "pipeline": bubble,
+        "input": mean(rank.preparing for rank in ranks),
+        "computing": mean(rank.computing for rank in ranks),
+        "overlapped": mean(rank.overlapped for rank in ranks),
+    }
+    waiting = sum(waits) / count if waits else 0.0
+    if bubble < 1.0 <= waiting:
+        # Batched send and receive are not counted as bubble by the profiler.
+        shares["pipeline"] = min(waiting, shares["communication"])
+        shares["communication"] -= shares["pipeline"]
+    return Job(name, ranks, shares, mean(rank.e2e_ms for rank in ranks), max(rank.steps for rank in ranks))
+
+
+def _rank(rank: int | None, rows: Sequence[Row]) -> Rank:
+    def share(column: str) -> float:
+        return float(median(100 * (row.get(column) or 0.0) / row["e2e_us"] for row in rows))
+
+    def length(column: str) -> float:
+        return float(median((row.get(column) or 0.0) / 1e3 for row in rows))
+
+    return Rank(
+        rank=rank,
+        stage=next((row["pp_stage"] for row in rows if row.get("pp_stage") is not None), None),
+        steps=len({row.get("step") for row in rows}),
+        e2e_ms=length("e2e_us"),
+        computing=share("computing_us"),
+        communication=share("comm_not_overlapped_us"),
+        overlapped=share("overlapped_us"),
+        free=share("free_us"),
+        bubble=share("bubble_us"),
+        preparing=median(
+            100 * (row.get("preparing_us") or 0.0) / (row["e2e_us"] + (row.get("preparing_us") or 0.0)) for row in rows
+        ),
+        computing_ms=length("computing_us"),
+        free_ms=length("free_us"),
+        communication_ms=length("comm_not_overlapped_us"),
+        rows=list(rows),
+    )
+
+
+def primary(job: Job) -> str:
+    """Return what costs the job most: one of `LOSSES`."""
+    return max(LOSSES, key=lambda name: job.shares[name])

@@ -1,0 +1,446 @@
+"""Time per step: level, spread, drift, stalls, silence.
+
+* The first rows of every start are left out: graphs are compiled then, and healthy NPU runs take up to 444 times
+  the median for the first step.
+* Spread: coefficient of variation and 95th percentile over median. Healthy NPU reference runs have a CV of 0.7 % in
+  the middle and of 5 % at the 90th percentile.
+* Slow stretch: the median of nine rows lies 10 % above the usual level (its 20th percentile) for eight rows and 2 %
+  of the run, and everything else lies at the usual level. In fewer than 32 rows: times that grow row after row
+  (Kendall's tau) by 5 %, by 10 % at the start of a training.
+* Drift: the medians of eight blocks grow (Kendall's tau of 0.85) by 10 %.
+* Stall: a row of 1.5 times the median; periodic where the distances between stalls differ by less than 15 %.
+* Silence: no step for 30 minutes and ten times the usual distance between lines, while the log goes on.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from npudiag.analyses.series import Series, groups
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from npudiag.analyses.series import Floats
+    from npudiag.tables.store import Store
+
+    Rows = npt.NDArray[np.int64]
+
+_UNEVEN = ("hf", "tqdm", "trainer-log", "trainer-state", "verl", "mindspeed-rl")
+"""Kinds of run whose steps differ in tokens by nature."""
+
+
+def steady(one: Series) -> Rows:
+    """Return the rows whose step time counts: behind the first ones of the start."""
+    took = one.get("step_time_ms")
+    rows = np.flatnonzero(np.isfinite(took) & (took > 0))
+    if one.from_start or one.run > 0:
+        rows = rows[5:] if rows.size >= LEAST else rows[3:]
+    return rows
+
+
+LEAST = 32
+
+
+@dataclass(slots=True)
+class Pace:
+    """How fast a run is.
+
+    Attributes:
+        median_ms: Median step time.
+        p95_ms: 95th percentile.
+        cv_pct: Coefficient of variation in %.
+        rows: Rows that count.
+    """
+
+    median_ms: float
+    p95_ms: float
+    cv_pct: float
+    rows: int
+
+
+def pace(one: Series) -> Pace | None:
+    """Return the pace of a run, None where no step time is told."""
+    rows = steady(one)
+    if not rows.size:
+        return None
+    took = one.get("step_time_ms")[rows]
+    return Pace(
+        float(np.median(took)),
+        float(np.percentile(took, 95)),
+        100.0 * float(np.std(took) / np.mean(took)),
+        int(rows.size),
+    )
+
+
+@dataclass(slots=True)
+class Shift:
+    """A stretch of slow steps, or a pace that grows slower.
+
+    Attributes:
+        begin: First slow row.
+        index: Row that shows it best.
+        end: Last slow row.
+        usual_ms: Step time elsewhere.
+        slow_ms: Step time in the stretch.
+        open_end: It lasts to the end of the log.
+        lost_ms: Time lost.
+    """
+
+    begin: int
+    index: int
+    end: int
+    usual_ms: float
+    slow_ms: float
+    open_end: bool
+    lost_ms: float
+
+    @property
+    def slower_pct(self) -> float:
+        """How much slower, in %."""
+        return 100.0 * (self.slow_ms / self.usual_ms - 1.0)
+
+
+def slow_stretch(one: Series) -> Shift | None:
+    """Find a stretch of steps that are slower than the rest."""
+    rows = steady(one)
+    took = one.get("step_time_ms")[rows]
+    if rows.size < 5:
+        return None
+    if rows.size < LEAST:
+        return _growing(one, rows, took)
+    width = max(9, (rows.size // 1024) | 1)
+    level = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(took, width // 2, mode="edge"), width), axis=1)
+    usual = float(np.percentile(level, 20))
+    limit = 1.3 if one.framework in _UNEVEN else 1.1
+    slow = level > limit * usual
+    found = [group for group in groups(np.flatnonzero(slow), 2) if group[1] - group[0] + 1 >= max(8, rows.size // 50)]
+    if not found or len(found) > 4:
+        return None
+    outside = np.ones(rows.size, dtype=bool)
+    for first, last in found:
+        outside[max(0, first - width) : last + width + 1] = False
+    if outside.sum() < 8 or float(np.mean(level[outside] < (1 + (limit - 1) * 0.7) * usual)) < 0.9:
+        return None
+    first, last = max(found, key=lambda group: float(np.sum(took[group[0] : group[1] + 1] - usual)))
+    part = took[first : last + 1]
+    slow_ms = float(np.median(part))
+    index = first + int(np.argmin(np.abs(part - slow_ms)))
+    lost = sum(float(np.sum(took[a : b + 1] - usual)) for a, b in found) * _interval(one)
+    return Shift(
+        int(rows[first]), int(rows[index]), int(rows[last]), usual, slow_ms, last >= rows.size - 3, max(0.0, lost)
+    )
+
+
+def _growing(one: Series, rows: Rows, took: Floats) -> Shift | None:
+    tau = _tau(took)
+    if tau < (0.99 if rows.size < 8 else 0.7):
+        return None
+    usual, slow = float(np.median(took[:2])), float(np.median(took[-2:]))
+    calm = abs(took[1] - took[0]) <= 0.02 * usual
+    if slow < (1.1 if one.from_start else 1.05) * usual or not calm or one.framework in _UNEVEN:
+        return None
+    begin = int(np.argmax(took > 1.02 * usual))
+    lost = float(np.sum(took[begin:] - usual)) * _interval(one)
+    return Shift(int(rows[begin]), int(rows[-1]), int(rows[-1]), usual, slow, True, lost)
+
+
+def _interval(one: Series) -> float:
+    """Return the steps per row."""
+    if not one.has_steps or len(one) < 2:
+        return 1.0
+    return max(1.0, float(np.median(np.diff(one.x))))
+
+
+def _tau(values: Floats) -> float:
+    """Return Kendall's rank correlation of values with their order."""
+    n = values.size
+    score = sum(float(np.sign(values[i + 1 :] - values[i]).sum()) for i in range(n - 1))
+    return score / (n * (n - 1) / 2)
+
+
+def drift(one: Series) -> Shift | None:
+    """Find a pace that gets slower all along."""
+    rows = steady(one)
+    if rows.size < 64:
+        return None
+    took = one.get("step_time_ms")[rows]
+    blocks = np.array([float(np.median(part)) for part in np.array_split(took, 8)])
+    limit = 1.25 if one.framework in _UNEVEN else 1.1
+    if _tau(blocks) < 0.85 or blocks[-1] < limit * blocks[0]:
+        return None
+    lost = float(np.sum(np.maximum(took - blocks[0], 0))) * _interval(one)
+    near = rows.size - 1 - int(np.argmin(np.abs(took[::-1][: max(1, rows.size // 8)] - blocks[-1])))
+    return Shift(int(rows[0]), int(rows[near]), int(rows[-1]), float(blocks[0]), float(blocks[-1]), True, lost)
+
+
+@dataclass(slots=True)
+class Stalls:
+    """Steps that take far longer than the others.
+
+    Attributes:
+        rows: The rows.
+        index: The longest.
+        median_ms: Usual step time.
+        worst_ms: The longest step time.
+        period: Steps from one to the next; 0 where they come irregularly.
+        lost_pct: Part of the whole time they cost.
+        lost_ms: The time they cost.
+        what: What happens at these steps: ``save``, ``validation`` or nothing known.
+    """
+
+    rows: Rows
+    index: int
+    median_ms: float
+    worst_ms: float
+    period: float
+    lost_pct: float
+    lost_ms: float
+    what: Literal["save", "validation", ""]
+
+
+def stalls(one: Series, events: dict[str, Floats]) -> Stalls | None:
+    """Find steps of 1.5 times the median, three at least.
+
+    Args:
+        one: The series.
+        events: Steps at which checkpoints were saved and validations run, by kind.
+    """
+    rows = steady(one)
+    if rows.size < 16:
+        return None
+    took = one.get("step_time_ms")[rows]
+    median = float(np.median(took))
+    limit = 2.5 if one.framework in _UNEVEN else 1.5
+    places = np.flatnonzero(took > limit * median)
+    if places.size < 3 or places.size > rows.size // 4:
+        return None
+    where = one.x[rows[places]]
+    gaps = np.diff(where)
+    typical = float(np.median(gaps))
+    period = typical if typical > 1 and float(np.median(np.abs(gaps - typical))) <= 0.15 * typical else 0.0
+    lost = float(np.sum(took[places] - median))
+    what: Literal["save", "validation", ""] = ""
+    for kind in ("save", "validation"):
+        at = events.get(kind)
+        if at is not None and at.size:
+            near = [bool(np.min(np.abs(at - step)) <= max(1.0, _interval(one))) for step in where]
+            if np.mean(near) >= 0.6:
+                what = "save" if kind == "save" else "validation"
+                break
+    index = int(rows[places[int(np.argmax(took[places]))]])
+    return Stalls(
+        rows[places],
+        index,
+        median,
+        float(took[places].max()),
+        period,
+        100 * lost / float(took.sum()),
+        lost * _interval(one),
+        what,
+    )
+
+
+@dataclass(slots=True)
+class Silence:
+    """A log that goes on without steps.
+
+    Attributes:
+        index: Row of the last step.
+        seconds: How long it went on.
+        usual_s: Usual distance between two lines of steps, NaN where unknown.
+        start_us: When the silence began.
+    """
+
+    index: int
+    seconds: float
+    usual_s: float
+    start_us: int | None
+
+
+def silence(one: Series, seconds: float, line: int, start_us: int | None) -> Silence | None:
+    """Judge how long a log went on behind its last step.
+
+    Args:
+        one: The last series of the file.
+        seconds: From the last step, or the first time stamp behind it, to the last time stamp.
+        line: Line of the last step.
+        start_us: Beginning of the silence.
+    """
+    at = np.flatnonzero(one.line == line)
+    if not at.size or at[-1] != len(one) - 1:
+        return None
+    if one.total == one.total and one.has_steps and one.x[-1] >= one.total:
+        return None
+    usual = _cadence(one)
+    limit = max(1800.0, (10 if len(one) > 1 else 5) * usual) if math.isfinite(usual) else 3600.0
+    if seconds < limit:
+        return None
+    return Silence(int(at[-1]), seconds, usual, start_us)
+
+
+def _cadence(one: Series) -> float:
+    """Return the usual seconds from one line to the next, NaN where nothing tells."""
+    gaps = np.diff(one.time) / 1e6
+    gaps = gaps[np.isfinite(gaps) & (gaps > 0)]
+    if gaps.size:
+        return float(np.median(gaps))
+    took = one.get("step_time_ms")
+    took = took[np.isfinite(took)]
+    if not took.size:
+        return math.nan
+    # With a single line, ten steps may lie between two of them.
+    return float(np.median(took)) / 1000.0 * (_interval(one) if len(one) > 1 else 10.0)
+
+
+@dataclass(slots=True)
+class Pause:
+    """A gap in the middle of a log.
+
+    Attributes:
+        index: Row behind the longest gap.
+        longest_s: The longest gap.
+        total_s: All gaps together.
+        count: Number of gaps.
+        share_pct: Part of the whole time.
+    """
+
+    index: int
+    longest_s: float
+    total_s: float
+    count: int
+    share_pct: float
+
+
+def pauses(one: Series) -> Pause | None:
+    """Find time stamps that lie much farther apart than the steps between them took."""
+    if len(one) < 16 or not one.has_steps:
+        return None
+    gaps = np.diff(one.time) / 1e6
+    took = one.get("step_time_ms")[1:] / 1000.0 * np.diff(one.x)
+    usual = float(np.nanmedian(gaps)) if np.isfinite(gaps).any() else math.nan
+    if not math.isfinite(usual) or usual <= 0:
+        return None
+    spare = gaps - np.where(np.isfinite(took), took, usual)
+    long = np.flatnonzero((gaps > 5 * usual + 60) & (spare > 3 * usual + 60))
+    # A clock that is set forward by days is no pause of the job.
+    long = long[gaps[long] < 30 * 86400]
+    if not long.size:
+        return None
+    whole = float(np.nansum(np.clip(gaps, 0, 30 * 86400)))
+    total = float(spare[long].sum())
+    return Pause(
+        int(long[int(np.argmax(gaps[long]))]) + 1, float(gaps[long].max()), total, int(long.size), 100 * total / whole
+    )
+
+
+def event_steps(store: Store) -> dict[str, dict[str, Floats]]:
+    """Return the steps of saves and validations, by file and kind."""
+    known: dict[str, dict[str, Floats]] | None = store.memo.get("event_steps")
+    if known is not None:
+        return known
+    columns = store.columns("train_events")
+    out: dict[str, dict[str, Floats]] = {}
+    kinds = list(columns.texts("kind"))
+    if kinds and columns.size:
+        codes, files, steps = columns.codes("kind"), columns.codes("file"), columns.numbers("step")
+        names = columns.texts("file")
+        for kind in ("save", "validation", "end"):
+            if kind not in kinds:
+                continue
+            mine = codes == kinds.index(kind)
+            for code in np.unique(files[mine]):
+                if code >= 0:
+                    out.setdefault(names[code], {})[kind] = np.unique(steps[mine & (files == code)])
+    store.memo["event_steps"] = out
+    return out
+
+
+_COLLECTIVE = (
+    "all-grads-sync",
+    "params-all-gather",
+    "grads-all-reduce",
+    "grads-reduce-scatter",
+    "backward-params-all-reduce",
+    "backward-embedding-all-reduce",
+    "embedding-grads-all-reduce",
+    "layernorm-grads-all-reduce",
+    "optimizer-allreduce",
+)
+_PIPELINE = (
+    "forward-recv",
+    "backward-recv",
+    "forward-send",
+    "backward-send",
+    "forward-send-backward-recv",
+    "backward-send-forward-recv",
+    "forward-backward-send-forward-backward-recv",
+)
+
+
+@dataclass(slots=True)
+class Timers:
+    """What Megatron's timers say of a file.
+
+    Attributes:
+        step_ms: Time of a step.
+        share_pct: Part of the step of each group: ``collective``, ``pipeline``, ``data``.
+        ms: The same in ms.
+        worst: The longest timer of each group.
+        spread_pct: By how much the slowest rank's forward-backward time exceeds the fastest's; NaN where unknown.
+        line: Line of the last timer of each group.
+    """
+
+    step_ms: float
+    share_pct: dict[str, float]
+    ms: dict[str, float]
+    worst: dict[str, str]
+    spread_pct: float
+    line: dict[str, int]
+
+
+def timers(store: Store, one: Series) -> Timers | None:
+    """Read the timers of a file; those of its first lines are left out where there are more."""
+    columns = store.columns("train_events")
+    kinds, names = list(columns.texts("kind")), list(columns.texts("name"))
+    files = list(columns.texts("file"))
+    if "timer" not in kinds or one.file not in files:
+        return None
+    mine = (columns.codes("kind") == kinds.index("timer")) & (columns.codes("file") == files.index(one.file))
+    known = pace(one)
+    if known is None or not mine.any():
+        return None
+    codes, values, low, lines = (
+        columns.codes("name")[mine],
+        columns.numbers("value")[mine],
+        columns.numbers("low")[mine],
+        columns.numbers("line")[mine],
+    )
+    typical: dict[str, float] = {}
+    last: dict[str, int] = {}
+    spread = math.nan
+    for code in np.unique(codes):
+        if code < 0:
+            continue
+        rows = np.flatnonzero(codes == code)
+        rows = rows[1:] if rows.size > 2 else rows
+        name = names[code]
+        typical[name] = float(np.median(values[rows]))
+        last[name] = int(lines[rows[-1]])
+        if name in ("forward-backward", "forward-compute") and np.isfinite(low[rows]).any():
+            ratio = values[rows] / np.maximum(low[rows], 1e-9)
+            spread = 100 * (float(np.nanmedian(ratio)) - 1)
+    out = Timers(known.median_ms, {}, {}, {}, spread, {})
+    for group, members in (("collective", _COLLECTIVE), ("pipeline", _PIPELINE), ("data", ("batch-generator",))):
+        held = {name: typical[name] for name in members if name in typical}
+        if held:
+            worst = max(held, key=held.__getitem__)
+            out.ms[group] = sum(held.values())
+            out.share_pct[group] = 100 * out.ms[group] / known.median_ms
+            out.worst[group] = worst
+            out.line[group] = last[worst]
+    return out

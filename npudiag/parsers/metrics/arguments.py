@@ -1,0 +1,151 @@
+"""What a job prints of its own settings: Megatron's argument dump, variables, the arguments of vLLM."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+from npudiag.parsers.metrics.base import Extractor, Sample, Sink
+from npudiag.parsers.prefixes import Peeled
+
+_ARGUMENT = re.compile(r"\s+([A-Za-z_]\w*) (?:\.+ )?(.*)\Z")
+_VARIABLE = re.compile(r"(?:\++ )?(?:export |declare -x )?([A-Z][A-Z0-9_]{3,60})=(.*)\Z")
+_ENTRY = re.compile(r"'([a-z_]\w*)': ('[^']*'|\"[^\"]*\"|\{[^{}]*\}|\[[^\[\]]*\]|[^,{}]+)")
+_OURS = re.compile(
+    r"ASCEND_|HCCL_|ACL_|ACLNN_|TASK_QUEUE|CPU_AFFINITY|PYTORCH_|CUDA_DEVICE_MAX|TORCH_|NPU_|INF_NAN|MULTI_STREAM"
+    r"|VLLM_|MINDIE_|P2P_HCCL|STREAMS_PER|COMBINED_|OMP_NUM|MASTER_|GLOO_|RANK_TABLE|PER_STREAM|OOM_SNAPSHOT|LD_PRELOAD"
+)
+_DUMP_LINES = 3000
+_SETTINGS = 600
+
+
+def _add(sink: Sink, line: int, key: str, value: str, kind: str, source: str) -> None:
+    columns = sink.table("launch")
+    columns.append(
+        {
+            "line": line, "key": key, "value": value[:2000], "kind": kind, "source": source, "origin": line,
+            "known": True, "sure": True,
+        }
+    )  # fmt: skip
+
+
+class ArgumentDump(Extractor):
+    """The block of dotted lines that Megatron prints at the start; the first one of a log counts."""
+
+    samples: ClassVar[tuple[Sample, ...]] = (
+        Sample(
+            "------------------------ arguments ------------------------\n"
+            "  adam_beta1 ...................................... 0.9\n"
+            "  overlap_p2p_communication_warmup_flush_and_some_more ... False\n"
+            "  data_path ....................................... ['/data/corpus_text_document']\n"
+            "-------------------- end of arguments ---------------------\n"
+            "  adam_beta2 ...................................... 0.95\n",
+            "launch",
+            (
+                {"key": "--adam-beta1", "value": "0.9", "kind": "flag", "source": "dump", "line": 2},
+                {"key": "--overlap-p2p-communication-warmup-flush-and-some-more", "value": "False"},
+                {"key": "--data-path", "value": "['/data/corpus_text_document']"},
+            ),
+        ),
+    )
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink)
+        self._left = _DUMP_LINES
+        self._done = False
+
+    def read(self, number: int, text: str, peeled: Peeled) -> bool:
+        """Follow the process that prints the block."""
+        if not self._done and "end of" not in text:
+            self._done = True
+            self.sink.follow[(peeled.worker, peeled.rank, peeled.pid)] = self._next
+        return False
+
+    def _next(self, number: int, text: str) -> bool:
+        self._left -= 1
+        if "end of arguments" in text or self._left < 0:
+            return False
+        match = _ARGUMENT.match(text)
+        if match:
+            name = "--" + match[1].replace("_", "-")
+            _add(self.sink, number, name, match[2].strip(), "flag", "dump")
+        return True
+
+
+class Environment(Extractor):
+    """Variables as ``env``, ``export -p`` or ``set -x`` print them."""
+
+    samples: ClassVar[tuple[Sample, ...]] = (
+        Sample(
+            "HCCL_CONNECT_TIMEOUT=1200\n"
+            "+ export ASCEND_LAUNCH_BLOCKING=1\n"
+            'declare -x TASK_QUEUE_ENABLE="2"\n'
+            "set ASCEND_LAUNCH_BLOCKING=1 to find the operator\n"
+            "+ export GREETING=hello\n",
+            "launch",
+            (
+                {"key": "HCCL_CONNECT_TIMEOUT", "value": "1200", "kind": "env", "source": "log"},
+                {"key": "ASCEND_LAUNCH_BLOCKING", "value": "1", "source": "trace"},
+                {"key": "TASK_QUEUE_ENABLE", "value": "2"},
+            ),
+        ),
+    )
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink)
+        self._seen: set[tuple[str, str]] = set()
+
+    def read(self, number: int, text: str, peeled: Peeled) -> bool:
+        """Take a line that is an assignment and nothing else."""
+        match = _VARIABLE.match(text.strip())
+        if match is None or not _OURS.match(match[1]):
+            return False
+        value = match[2].strip()
+        if value[:1] in "'\"" and value[-1:] == value[:1]:
+            value = value[1:-1]
+        if (match[1], value) not in self._seen and len(self._seen) < _SETTINGS:
+            self._seen.add((match[1], value))
+            _add(self.sink, number, match[1], value, "env", "trace" if text.lstrip().startswith("+") else "log")
+        return False
+
+
+class ServeArguments(Extractor):
+    """The arguments that a vLLM server was given."""
+
+    samples: ClassVar[tuple[Sample, ...]] = (
+        Sample(
+            "INFO 05-06 07:08:09 [utils.py:233] non-default args: {'model': '/models/q', 'max_model_len': 8192, "
+            "'enforce_eager': True, 'additional_config': {'enable_cpu_binding': True}}\n",
+            "launch",
+            (
+                {"key": "--model", "value": "/models/q", "kind": "flag", "source": "dump"},
+                {"key": "--max-model-len", "value": "8192"},
+                {"key": "--enforce-eager", "value": "True"},
+                {"key": "--additional-config", "value": "{'enable_cpu_binding': True}"},
+            ),
+        ),
+    )
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink)
+        self._done = False
+
+    def read(self, number: int, text: str, peeled: Peeled) -> bool:
+        """Take the first such line."""
+        if self._done:
+            return False
+        self._done = True
+        body = text.partition("non-default args: {")[2][:8000]
+        found: dict[str, Any] = {}
+        for match in _ENTRY.finditer(body):
+            value = match[2].strip()
+            found.setdefault(match[1], value[1:-1] if value[:1] in "'\"" else value)
+        for name, value in list(found.items())[:_SETTINGS]:
+            columns = self.sink.table("launch")
+            columns.append(
+                {
+                    "line": number, "key": "--" + name.replace("_", "-"), "value": value, "kind": "flag",
+                    "source": "dump", "entry": "vllm serve", "origin": number, "known": True, "sure": True,
+                }
+            )  # fmt: skip
+        return False
