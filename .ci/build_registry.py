@@ -17,7 +17,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-PREFERRED = {"Megatron-LM": ("core_v0.12.1", "main"), "MindSpeed": ("master", "core_r0.18.0"), "MindSpeed-LLM": ("master",)}
+PREFERRED = {
+    "Megatron-LM": ("core_v0.12.1", "main"),
+    "MindSpeed": ("master", "core_r0.18.0"),
+    "MindSpeed-LLM": ("master",),
+}
 """Snapshots whose type and default count, best first."""
 KINDS = {"store_true": "flag", "store_false": "flag", "argparse.BooleanOptionalAction": "switch"}
 PLAIN = {"int", "float", "str", "bool"}
@@ -106,7 +110,12 @@ def variables(facts: dict[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for item in facts["curated"]:
         owner = item["layer"].partition("/")[0]
-        out[item["name"]] = [OWNERS.get(owner, owner), item.get("values", ""), item.get("default", ""), item.get("since", "")]
+        out[item["name"]] = [
+            OWNERS.get(owner, owner),
+            item.get("values", ""),
+            item.get("default", ""),
+            item.get("since", ""),
+        ]
     for item in facts["auto"]:
         if item["name"] not in out:
             readers = sorted({read["repo"] for read in item["reads"]})

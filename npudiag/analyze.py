@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from npudiag._version import __version__
-from npudiag.analyses import profile, runs, topology, waits
+from npudiag.advice import resolve
+from npudiag.advice import stack as stacks
+from npudiag.analyses import profile, profile_bound, runs, summary, topology, waits
 from npudiag.config import Suppression, selects
 from npudiag.diagnosis import blame, order, suppress, verdict
 from npudiag.diagnosis import findings as making
@@ -46,6 +48,7 @@ class Options:
         workers: Processes; None decides by the machine.
         memory_mb: Memory of the process tree in MiB; None decides by the machine.
         command: The command line, for the document.
+        stack: Framework and release of the job, where the user states them.
     """
 
     select: tuple[str, ...] = ()
@@ -55,6 +58,7 @@ class Options:
     memory_mb: int | None = None
     command: tuple[str, ...] = ()
     suppress: tuple[Suppression, ...] = ()
+    stack: tuple[str, str | None] | None = None
 
 
 class Timings:
@@ -150,7 +154,7 @@ def choose(rules: Sequence[Rule], options: Options) -> list[Rule]:
 
 def literals(rules: Sequence[Rule]) -> LiteralTable:
     """Return everything the scan is to look for: what rules ask for, and what says who is who."""
-    table = LiteralTable((*topology.MARKERS, *waits.LITERALS, *KERNEL_LITERALS))
+    table = LiteralTable((*topology.MARKERS, *waits.LITERALS, *KERNEL_LITERALS, *stacks.LITERALS))
     table.add(rules)
     return table
 
@@ -178,10 +182,14 @@ def conclude(
         for name, rows in (tables or {}).items():
             store.extend(name, rows)
         runs.number(store)
+        stacks.take_variables(store)
+        store.memo["stack_stated"] = options.stack
     with timings.stage("rules"):
         outcome = run_rules(rules, store, table, options.params)
     with timings.stage("diagnosis"):
         ordered = diagnose(outcome, waits.find(store.log, topo), waits.People(topo))
+        stack = stacks.of(store)
+        resolve.apply(ordered, store, stack)
         unused = suppress.apply(ordered, options.suppress, datetime.date.today())
         covered = coverage(ingested, store, topo)
     result = Result(
@@ -195,7 +203,7 @@ def conclude(
         passed=outcome.passed,
         skipped=outcome.skipped,
         errors=outcome.errors,
-        facts={**facts(store, topo), **({"unused_suppressions": unused} if unused else {})},
+        facts={**facts(store, topo), **stack.facts(), **({"unused_suppressions": unused} if unused else {})},
         timings=timings.total(),
     )
     return result, store
@@ -368,6 +376,8 @@ def coverage(ingested: Ingested, store: Store, topo: topology.Topology) -> Cover
     ranks |= {rank for partial in known if (rank := partial.identity.rank) is not None}
     ranks |= {record.rank for record in store.log if record.rank is not None}
     expected = topo.ranks
+    if expected is None:
+        expected = max((row["world_size"] for row in store.rows("prof_captures") if row["world_size"]), default=None)
     missing: list[int] = []
     # Introductions of small communicators number ranks of their own; only a complete numbering tells who is missing.
     if expected is not None and ranks and max(ranks) < expected <= 65536:
@@ -447,14 +457,23 @@ def _clock_notes(partials: Sequence[Partial]) -> list[str]:
 def facts(store: Store, topo: topology.Topology) -> dict[str, Any]:
     """Return plain facts about the job."""
     out: dict[str, Any] = {"tables": {name: store.size(name) for name in ("log", "log_groups", "log_counts")}}
+    out |= summary.facts(store)
     if topo.ranks is not None:
         out["ranks"] = topo.ranks
     codes = Counter(record.code for record in store.log if record.code)
     if codes:
-        from npudiag.knowledge.lookup import meanings
+        from npudiag.knowledge.lookup import meanings as code_meanings
 
         out["codes"] = dict(codes.most_common(20))
-        out["code_meanings"] = meanings(out["codes"])
+        out["code_meanings"] = code_meanings(out["codes"])
+    if any(store.size(name) for name in ("train_steps", "serving", "npu_samples", "prof_steps")):
+        from npudiag.analyses import metrics
+
+        if found := metrics.summarise(store):
+            out["metrics"] = found
+    if store.size("prof_steps"):
+        steps, comm, captures = (store.rows(name) for name in ("prof_steps", "prof_comm", "prof_captures"))
+        out["profile"] = profile_bound.summary(steps, comm, captures)
     return out
 
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from _gen import collectives, devices, healthy, serving
+from _gen import collectives, devices, healthy, metrics, profiles, serving
 from _gen.shapes import Job
 
 JOBS: dict[str, Callable[[], Job]] = {
@@ -31,6 +31,12 @@ JOBS: dict[str, Callable[[], Job]] = {
     "missing-cann": collectives.missing_cann,
     "newest-first-and-messy": serving.newest_first_and_messy,
     "insufficient-evidence": healthy.insufficient_evidence,
+    "profile-healthy-4-ranks": profiles.profile_healthy_4_ranks,
+    "profile-comm-bound": profiles.profile_comm_bound,
+    "profile-slow-rank": profiles.profile_slow_rank,
+    "loss-oscillation": metrics.loss_oscillation,
+    "slow-stretch": metrics.slow_stretch,
+    "low-utilisation": metrics.low_utilisation,
 }
 
 

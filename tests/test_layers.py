@@ -32,7 +32,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("npudiag.knowledge",),
     ("npudiag.diagnosis",),
     ("npudiag.analyze",),
-    ("npudiag.knowledge.coverage",),  # runs the rules on the key strings of known faults
     ("npudiag.engine.testing",),  # the tests in rule files are run through the whole pipeline
     ("npudiag.api",),
     ("npudiag.cli",),

@@ -376,7 +376,11 @@ def nearest(option: str, stack: str | None = None, version: str | None = None, *
     """
     import difflib
 
-    known = list(dict.fromkeys(name for one in ((stack,) if stack else COMPLETE[:1]) for name in names(one, version)))
+    known = list(
+        dict.fromkeys(
+            name for one in ((stack,) if stack else (MINDSPEED_LLM, "vllm-ascend")) for name in names(one, version)
+        )
+    )
     plain = re.sub("[-_]", "", option.lower())
     same = [name for name in known if re.sub("[-_]", "", name.lower()) == plain]
     if same:

@@ -42,7 +42,10 @@ _ENTRIES: tuple[tuple[str, str], ...] = (
     (r"vllm serve\Z|vllm\.entrypoints", "vllm-ascend"),
     (r"llamafactory-cli\Z|llamafactory", "LLaMA-Factory"),
     (r"verl\.|main_ppo", "verl"),
-    (r"posttrain_gpt\.py|train_fsdp2\.py|inference_fsdp2\.py|pretrain_(?:mamba|deepseek4)\.py|rlhf_gpt\.py", MINDSPEED_LLM),
+    (
+        r"posttrain_gpt\.py|train_fsdp2\.py|inference_fsdp2\.py|pretrain_(?:mamba|deepseek4)\.py|rlhf_gpt\.py",
+        MINDSPEED_LLM,
+    ),
     (r"run_mindformer\.py", "MindFormers"),
     (r"mindieservice_daemon", "MindIE"),
 )
@@ -167,7 +170,7 @@ def _detect(store: Store, stated: tuple[str, str | None] | None) -> Stack:
     versions: tuple[str, ...] = ()
     for job in jobs(store):
         _of_job(job, stated)
-        if job.stack and not (job.stack in found):
+        if job.stack and job.stack not in found:
             found[job.stack] = None
         if job.stack in COMPLETE and job.versions:
             versions = tuple(v for v in job.versions if not versions or v in versions) or job.versions
@@ -193,9 +196,7 @@ def _brought(name: str, seen: tuple[str, ...]) -> tuple[str, ...]:
     return (name,) if set(seen) <= {name, *_BRINGS.get(name, ())} else ()
 
 
-def _stack(
-    candidates: tuple[str, ...], name: str | None, versions: tuple[str, ...], *, stated: bool = False
-) -> Stack:
+def _stack(candidates: tuple[str, ...], name: str | None, versions: tuple[str, ...], *, stated: bool = False) -> Stack:
     everything = set(candidates)
     for candidate in candidates:
         everything.update(_BRINGS.get(candidate, ()))

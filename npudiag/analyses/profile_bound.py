@@ -9,6 +9,8 @@ from typing import Any
 
 Row = Mapping[str, Any]
 
+_LITTLE = 10.0
+"""Percent of the step below which a loss bounds nothing."""
 LOSSES = ("communication", "host", "pipeline", "input")
 
 
@@ -135,3 +137,31 @@ def _rank(rank: int | None, rows: Sequence[Row]) -> Rank:
 def primary(job: Job) -> str:
     """Return what costs the job most: one of `LOSSES`."""
     return max(LOSSES, key=lambda name: job.shares[name])
+
+
+def summary(steps: Iterable[Row], comm: Iterable[Row], captures: Iterable[Row]) -> list[dict[str, Any]]:
+    """Return what each job is bound by, its split in percent of the step time, and which export the numbers are from.
+
+    A job that loses little to anything is bound by computing.
+    """
+    forms: dict[str, dict[str, int]] = {}
+    for row in captures:
+        if row.get("used") and row.get("form"):
+            known = forms.setdefault(str(row.get("job") or ""), {})
+            known[row["form"]] = known.get(row["form"], 0) + 1
+    out = []
+    for job in jobs(steps, comm):
+        worst = primary(job)
+        bound = worst if job.shares[worst] >= _LITTLE else "computing"
+        out.append(
+            {
+                "job": job.name,
+                "bound": bound,
+                "shares_pct": {name: round(value, 2) for name, value in job.shares.items()},
+                "step_ms": round(job.e2e_ms, 3),
+                "ranks": len(job.ranks),
+                "steps": job.steps,
+                "exports": forms.get(job.name, {}),
+            }
+        )
+    return out

@@ -5,9 +5,10 @@ Where several ranks print the same line, the rank with most lines speaks for all
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -42,6 +43,7 @@ class Series:
         time: Microseconds since 1970, NaN where there is none.
         told: By column, which rows have a value; NaN is a value.
         values: By column, the values.
+        memo: What analyses found out already.
     """
 
     file: str
@@ -54,6 +56,7 @@ class Series:
     total: float
     told: dict[str, Bools]
     values: dict[str, Floats]
+    memo: dict[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return int(self.x.size)
@@ -78,7 +81,24 @@ class Series:
         if not self.has_steps:
             return False
         interval = float(np.median(np.diff(self.x))) if len(self) > 1 else 1.0
-        return bool(self.x[0] <= max(2.0, 2 * interval))
+        return bool(self.x[0] <= max(2.0, interval))
+
+
+T = TypeVar("T")
+
+
+def once(analyse: Callable[[Series], T]) -> Callable[[Series], T]:
+    """Make an analysis remember its answer with the series: several rules ask."""
+
+    @wraps(analyse)
+    def answer(one: Series) -> T:
+        name = f"{analyse.__module__}.{analyse.__name__}"
+        if name not in one.memo:
+            one.memo[name] = analyse(one)
+        found: T = one.memo[name]
+        return found
+
+    return answer
 
 
 _WANTED = (

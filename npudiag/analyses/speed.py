@@ -6,7 +6,8 @@
   the middle and of 5 % at the 90th percentile.
 * Slow stretch: the median of nine rows lies 10 % above the usual level (its 20th percentile) for eight rows and 2 %
   of the run, and everything else lies at the usual level. In fewer than 32 rows: times that grow row after row
-  (Kendall's tau) by 5 %, by 10 % at the start of a training.
+  (Kendall's tau) by 5 %, by 10 % at
+  the start of a training, by 20 % where steps differ by nature.
 * Drift: the medians of eight blocks grow (Kendall's tau of 0.85) by 10 %.
 * Stall: a row of 1.5 times the median; periodic where the distances between stalls differ by less than 15 %.
 * Silence: no step for 30 minutes and ten times the usual distance between lines, while the log goes on.
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from npudiag.analyses.series import Series, groups
+from npudiag.analyses.series import Series, groups, once
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     Rows = npt.NDArray[np.int64]
 
-_UNEVEN = ("hf", "tqdm", "trainer-log", "trainer-state", "verl", "mindspeed-rl")
+UNEVEN = ("hf", "tqdm", "trainer-log", "trainer-state", "verl", "mindspeed-rl")
 """Kinds of run whose steps differ in tokens by nature."""
 
 
@@ -44,6 +45,7 @@ def steady(one: Series) -> Rows:
 
 
 LEAST = 32
+_BLOCKS = 4096
 
 
 @dataclass(slots=True)
@@ -63,6 +65,7 @@ class Pace:
     rows: int
 
 
+@once
 def pace(one: Series) -> Pace | None:
     """Return the pace of a run, None where no step time is told."""
     rows = steady(one)
@@ -105,6 +108,7 @@ class Shift:
         return 100.0 * (self.slow_ms / self.usual_ms - 1.0)
 
 
+@once
 def slow_stretch(one: Series) -> Shift | None:
     """Find a stretch of steps that are slower than the rest."""
     rows = steady(one)
@@ -113,56 +117,68 @@ def slow_stretch(one: Series) -> Shift | None:
         return None
     if rows.size < LEAST:
         return _growing(one, rows, took)
-    width = max(9, (rows.size // 1024) | 1)
-    level = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(took, width // 2, mode="edge"), width), axis=1)
+    # Long runs are looked at in blocks: a stretch that matters is longer than one.
+    size = -(-rows.size // _BLOCKS) if rows.size > 2 * _BLOCKS else 1
+    blocks = np.median(took[: took.size // size * size].reshape(-1, size), axis=1) if size > 1 else took
+    width = 9
+    level = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(blocks, width // 2, mode="edge"), width), axis=1)
     usual = float(np.percentile(level, 20))
-    limit = 1.3 if one.framework in _UNEVEN else 1.1
-    slow = level > limit * usual
-    found = [group for group in groups(np.flatnonzero(slow), 2) if group[1] - group[0] + 1 >= max(8, rows.size // 50)]
+    limit = 1.3 if one.framework in UNEVEN else 1.1
+    slow = np.flatnonzero(level > limit * usual)
+    found = [group for group in groups(slow, 2) if group[1] - group[0] + 1 >= max(8, blocks.size // 50)]
     if not found or len(found) > 4:
         return None
-    outside = np.ones(rows.size, dtype=bool)
+    outside = np.ones(blocks.size, dtype=bool)
     for first, last in found:
         outside[max(0, first - width) : last + width + 1] = False
     if outside.sum() < 8 or float(np.mean(level[outside] < (1 + (limit - 1) * 0.7) * usual)) < 0.9:
         return None
+    found = [(first * size, min(rows.size - 1, (last + 1) * size - 1)) for first, last in found]
     first, last = max(found, key=lambda group: float(np.sum(took[group[0] : group[1] + 1] - usual)))
     part = took[first : last + 1]
     slow_ms = float(np.median(part))
     index = first + int(np.argmin(np.abs(part - slow_ms)))
-    lost = sum(float(np.sum(took[a : b + 1] - usual)) for a, b in found) * _interval(one)
+    lost = sum(float(np.sum(took[a : b + 1] - usual)) for a, b in found) * interval(one)
     return Shift(
-        int(rows[first]), int(rows[index]), int(rows[last]), usual, slow_ms, last >= rows.size - 3, max(0.0, lost)
+        int(rows[first]),
+        int(rows[index]),
+        int(rows[last]),
+        usual,
+        slow_ms,
+        last >= rows.size - 3 * size,
+        max(0.0, lost),
     )
 
 
 def _growing(one: Series, rows: Rows, took: Floats) -> Shift | None:
-    tau = _tau(took)
-    if tau < (0.99 if rows.size < 8 else 0.7):
+    order = tau(took)
+    if order < (0.99 if rows.size < 8 else 0.7):
         return None
     usual, slow = float(np.median(took[:2])), float(np.median(took[-2:]))
     calm = abs(took[1] - took[0]) <= 0.02 * usual
-    if slow < (1.1 if one.from_start else 1.05) * usual or not calm or one.framework in _UNEVEN:
+    least = 1.2 if one.framework in UNEVEN else 1.1 if one.from_start else 1.05
+    if slow < least * usual or not (calm or one.framework in UNEVEN) or (one.has_steps and one.x[-1] < 32):
         return None
     begin = int(np.argmax(took > 1.02 * usual))
-    lost = float(np.sum(took[begin:] - usual)) * _interval(one)
+    lost = float(np.sum(took[begin:] - usual)) * interval(one)
     return Shift(int(rows[begin]), int(rows[-1]), int(rows[-1]), usual, slow, True, lost)
 
 
-def _interval(one: Series) -> float:
+def interval(one: Series) -> float:
     """Return the steps per row."""
     if not one.has_steps or len(one) < 2:
         return 1.0
     return max(1.0, float(np.median(np.diff(one.x))))
 
 
-def _tau(values: Floats) -> float:
+def tau(values: Floats) -> float:
     """Return Kendall's rank correlation of values with their order."""
     n = values.size
     score = sum(float(np.sign(values[i + 1 :] - values[i]).sum()) for i in range(n - 1))
     return score / (n * (n - 1) / 2)
 
 
+@once
 def drift(one: Series) -> Shift | None:
     """Find a pace that gets slower all along."""
     rows = steady(one)
@@ -170,10 +186,10 @@ def drift(one: Series) -> Shift | None:
         return None
     took = one.get("step_time_ms")[rows]
     blocks = np.array([float(np.median(part)) for part in np.array_split(took, 8)])
-    limit = 1.25 if one.framework in _UNEVEN else 1.1
-    if _tau(blocks) < 0.85 or blocks[-1] < limit * blocks[0]:
+    limit = 1.25 if one.framework in UNEVEN else 1.1
+    if tau(blocks) < 0.85 or blocks[-1] < limit * blocks[0]:
         return None
-    lost = float(np.sum(np.maximum(took - blocks[0], 0))) * _interval(one)
+    lost = float(np.sum(np.maximum(took - blocks[0], 0))) * interval(one)
     near = rows.size - 1 - int(np.argmin(np.abs(took[::-1][: max(1, rows.size // 8)] - blocks[-1])))
     return Shift(int(rows[0]), int(rows[near]), int(rows[-1]), float(blocks[0]), float(blocks[-1]), True, lost)
 
@@ -215,7 +231,7 @@ def stalls(one: Series, events: dict[str, Floats]) -> Stalls | None:
         return None
     took = one.get("step_time_ms")[rows]
     median = float(np.median(took))
-    limit = 2.5 if one.framework in _UNEVEN else 1.5
+    limit = 2.5 if one.framework in UNEVEN else 1.5
     places = np.flatnonzero(took > limit * median)
     if places.size < 3 or places.size > rows.size // 4:
         return None
@@ -228,7 +244,7 @@ def stalls(one: Series, events: dict[str, Floats]) -> Stalls | None:
     for kind in ("save", "validation"):
         at = events.get(kind)
         if at is not None and at.size:
-            near = [bool(np.min(np.abs(at - step)) <= max(1.0, _interval(one))) for step in where]
+            near = [bool(np.min(np.abs(at - step)) <= max(1.0, interval(one))) for step in where]
             if np.mean(near) >= 0.6:
                 what = "save" if kind == "save" else "validation"
                 break
@@ -240,7 +256,7 @@ def stalls(one: Series, events: dict[str, Floats]) -> Stalls | None:
         float(took[places].max()),
         period,
         100 * lost / float(took.sum()),
-        lost * _interval(one),
+        lost * interval(one),
         what,
     )
 
@@ -294,7 +310,7 @@ def _cadence(one: Series) -> float:
     if not took.size:
         return math.nan
     # With a single line, ten steps may lie between two of them.
-    return float(np.median(took)) / 1000.0 * (_interval(one) if len(one) > 1 else 10.0)
+    return float(np.median(took)) / 1000.0 * (interval(one) if len(one) > 1 else 10.0)
 
 
 @dataclass(slots=True)
@@ -366,12 +382,13 @@ _COLLECTIVE = (
     "grads-all-reduce",
     "grads-reduce-scatter",
     "backward-params-all-reduce",
-    "backward-embedding-all-reduce",
-    "embedding-grads-all-reduce",
     "layernorm-grads-all-reduce",
     "optimizer-allreduce",
 )
 _PIPELINE = (
+    # First and last stage share the embedding: what they spend here is mostly waiting for each other.
+    "backward-embedding-all-reduce",
+    "embedding-grads-all-reduce",
     "forward-recv",
     "backward-recv",
     "forward-send",
@@ -430,7 +447,7 @@ def timers(store: Store, one: Series) -> Timers | None:
         rows = rows[1:] if rows.size > 2 else rows
         name = names[code]
         typical[name] = float(np.median(values[rows]))
-        last[name] = int(lines[rows[-1]])
+        last[name] = int(lines[rows[-1]]) if np.isfinite(lines[rows[-1]]) else 0
         if name in ("forward-backward", "forward-compute") and np.isfinite(low[rows]).any():
             ratio = values[rows] / np.maximum(low[rows], 1e-9)
             spread = 100 * (float(np.nanmedian(ratio)) - 1)

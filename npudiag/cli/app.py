@@ -12,6 +12,7 @@ from npudiag.cli import common
 from npudiag.cli.baseline import app as baseline_app
 from npudiag.cli.common import (
     ConfigFile,
+    CsvOut,
     GitlabOut,
     HtmlOut,
     Ignore,
@@ -86,6 +87,7 @@ def analyze(
     junit: JunitOut = None,
     markdown: MarkdownOut = None,
     gitlab: GitlabOut = None,
+    csv: CsvOut = None,
     lang: LangOption = None,
     verbose: Verbose = 0,
     quiet: Quiet = False,
@@ -108,7 +110,9 @@ def analyze(
     targets = common.outputs(
         chosen.config, json=json, html=html, sarif=sarif, junit=junit, markdown=markdown, gitlab=gitlab
     )
-    result, _ = common.execute(paths, chosen)
+    result, store = common.execute(paths, chosen)
+    if csv is not None:
+        common.write_tables(store, csv)
     common.emit(result, chosen.lang, targets, verbosity=-1 if quiet else verbose)
     strict = strict or bool(chosen.config.strict)
     return common.exit_code(result, gate_failed=False, strict=strict)
@@ -175,6 +179,53 @@ def gate(
     common.emit(result, chosen.lang, targets, verbosity=-1 if quiet else verbose)
     ci.report(result, chosen.lang, stdout_taken="-" in targets.values())
     return common.exit_code(result, gate_failed=failed, strict=not allow_incomplete)
+
+
+@app.command(epilog=EPILOG)
+def lint(
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="SCRIPT...", help="Launch scripts, configurations, or folders.", show_default=False),
+    ],
+    stack: Annotated[
+        str | None,
+        typer.Option(
+            "--stack",
+            metavar="NAME[==RELEASE]",
+            help="Framework and release to check against, e.g. MindSpeed-LLM==2.3.0.",
+            show_default="by the options",
+        ),
+    ] = None,
+    fail_on: Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 from this severity on.")] = FailOn.error,
+    json: JsonOut = None,
+    html: HtmlOut = None,
+    sarif: SarifOut = None,
+    junit: JunitOut = None,
+    markdown: MarkdownOut = None,
+    gitlab: GitlabOut = None,
+    lang: LangOption = None,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+    select: Select = None,
+    ignore: Ignore = None,
+    rules: RulesDir = None,
+    config: ConfigFile = None,
+    no_config: NoConfig = False,
+) -> int:
+    """Check launch scripts before the launch: options the release refuses, contradictions, what was left on."""
+    from npudiag.cli.lint import judge, selection, stated
+
+    named = stated(stack)
+    chosen = common.settings(
+        paths=paths, lang=lang, rules=rules, select=list(selection(select)), ignore=ignore, config=config,
+        no_config=no_config,
+    )  # fmt: skip
+    targets = common.outputs(
+        chosen.config, json=json, html=html, sarif=sarif, junit=junit, markdown=markdown, gitlab=gitlab
+    )
+    result, store = common.execute(paths, chosen, stack=named)
+    common.emit(result, chosen.lang, targets, verbosity=-1 if quiet else verbose)
+    return judge(result, store, fail_on.value, common.exit_code(result, gate_failed=False, strict=False))
 
 
 class TableFormat(str, Enum):

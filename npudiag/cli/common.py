@@ -64,6 +64,10 @@ GitlabOut = Annotated[
     str | None,
     typer.Option("--gitlab", metavar="FILE", help="Write a code quality report for GitLab.", rich_help_panel=_OUTPUT),
 ]
+CsvOut = Annotated[
+    Path | None,
+    typer.Option("--csv", metavar="DIR", help="Write every table with rows as CSV there.", rich_help_panel=_OUTPUT),
+]
 LangOption = Annotated[
     Lang | None, typer.Option("--lang", help="Language of texts.", show_default="by locale", rich_help_panel=_OUTPUT)
 ]
@@ -171,8 +175,10 @@ def default_lang() -> str:
     return pick_lang(os.environ)
 
 
-def execute(paths: Sequence[str], chosen: Settings) -> tuple[Result, Store]:
-    """Run the analysis with progress on stderr where somebody looks."""
+def execute(
+    paths: Sequence[str], chosen: Settings, *, stack: tuple[str, str | None] | None = None
+) -> tuple[Result, Store]:
+    """Run the analysis with progress on stderr where somebody looks; `stack` is what the user says it is."""
     from npudiag.analyze import Options, analyze
 
     options = Options(
@@ -183,6 +189,7 @@ def execute(paths: Sequence[str], chosen: Settings) -> tuple[Result, Store]:
         memory_mb=chosen.memory_mb,
         suppress=chosen.config.suppress,
         command=("npudiag", *sys.argv[1:]),
+        stack=stack,
     )
     with progress_bar() as progress:
         result, store = analyze(paths, chosen.pack, options, progress=progress)
@@ -340,6 +347,23 @@ def emit(result: Result, lang: str, targets: Mapping[str, str], *, verbosity: in
         write(target, find_renderer(name)(result, lang=lang))
     if "-" not in targets.values():
         show(result, lang, verbosity)
+
+
+def write_tables(store: Store, folder: Path) -> None:
+    """Write every table that has rows to ``folder/<table>.csv``.
+
+    Raises:
+        UsageError: The folder cannot be made or written to.
+    """
+    from npudiag.tables.schema import TABLES
+
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as exc:
+        raise UsageError(f"cannot write to {folder}: {exc.strerror or exc}") from exc
+    for name in TABLES:
+        if not store.empty(name):
+            write(str(folder / f"{name}.csv"), store.table(name).to_csv(index=False))
 
 
 def show(result: Result, lang: str, verbosity: int) -> None:

@@ -20,20 +20,23 @@ from npudiag.report.texts import as_lang, pick_lang, say
 from npudiag.report.wrap import cut, text_width, wrap
 
 if TYPE_CHECKING:
+    from npudiag.advice.explain import Explained
     from npudiag.engine.load import RulePack
     from npudiag.engine.model import Rule, Text
     from npudiag.knowledge.model import Answer, Entry, KnownBy
     from npudiag.knowledge.search import Found
     from npudiag.result import Finding
 
-USAGE = """Usage: npudiag explain [--json] [--lang en|zh] CODE|TEXT...
+USAGE = """Usage: npudiag explain [--json] [--lang en|zh] CODE|OPTION|TEXT...
        npudiag explain [-] < TEXT
 
-Say what a code, a message or a pasted piece of log means, which rule knows it, and what to do.
+Say what a code, an option, a message or a pasted piece of log means, which rule knows it, and what to do.
 
   npudiag explain 507015                       a return code
   npudiag explain EI0006 0x80E01801 -9         several codes
   npudiag explain '(0x800000, 0, 0)'           error registers of an AI Core
+  npudiag explain --overlap-grad-reduce        an option: what it takes and needs, who accepts it
+  npudiag explain HCCL_CONNECT_TIMEOUT         an environment variable
   npudiag explain notify wait timeout          words
   npudiag explain - < plog.txt                 a block of log: the rules are run on it
 
@@ -147,6 +150,13 @@ def main(args: Sequence[str]) -> int:
     text = _read_stdin(asked=bool(request.words)) if pasted else " ".join(request.words)
     if not text.strip():
         raise UsageError("there is nothing to explain", hint=say(_Say.hint, request.lang))
+    if not pasted and (request.words[0].startswith("--") or len(request.words) == 1):
+        from npudiag.advice.explain import explain_option
+
+        option = explain_option(request.words[0])
+        if option is not None:
+            _print_option(option, json=request.json, lang=request.lang)
+            return Exit.OK.value
     from npudiag.engine.load import load_pack
 
     pack = load_pack()
@@ -162,6 +172,19 @@ def main(args: Sequence[str]) -> int:
     print(f"npudiag: {say(_Say.nothing, request.lang, what=repr(what))}", file=sys.stderr)
     print(f"npudiag: hint: {say(_Say.hint, request.lang)}", file=sys.stderr)
     return Exit.NOTHING_RECOGNISED.value
+
+
+def _print_option(option: Explained, *, json: bool, lang: str) -> None:
+    """Print what is known of an option or variable."""
+    if json:
+        import msgspec
+
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(option), indent=1).decode() + "\n")
+        return
+    from npudiag.advice.explain import lines
+
+    shown = [Line(option.name, style="head"), *(Line(text, label) for label, text in lines(option, lang))]
+    _print(shown, lang)
 
 
 def _read_stdin(*, asked: bool) -> str:

@@ -387,3 +387,28 @@ def docs(
     except OSError as error:
         raise UsageError(f"cannot write the pages: {error}") from None
     _say(f"{len(found)} pages in {out}, {len(changed)} changed", err=True)
+
+
+@app.command()
+def coverage(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the pages.")] = Path("docs"),
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; 1 where a page is not up to date.")] = False,
+) -> None:
+    """Make the pages about all codes, and about which known faults are covered by what."""
+    from npudiag.knowledge.pages import made, outdated
+
+    found = made(load_pack([shipped_pack()], with_tests=True))
+    differing = outdated(found, out)
+    if check:
+        for path in differing:
+            _say(f"{path} is not up to date; run npudiag rules coverage --out {out}")
+        if differing:
+            raise typer.Exit(Exit.GATE_FAILED.value)
+        return
+    try:
+        for path in differing:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(found[path.name], encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(f"cannot write the pages: {error}") from None
+    _say(f"{len(found)} pages in {out}, {len(differing)} changed", err=True)

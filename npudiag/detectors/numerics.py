@@ -16,25 +16,12 @@ from npudiag.result import Evidence
 if TYPE_CHECKING:
     from npudiag.tables.store import Store
 
-_HOW = {
-    "loss": ("the loss is printed as NaN or Inf", "loss 打印为 NaN/Inf"),
-    "gradient": ("the gradient norm is NaN or Inf", "梯度范数为 NaN/Inf"),
-    "vanished": ("the loss is missing although no step was skipped", "未跳过任何步，但 loss 字段消失"),
-    "zero": ("the loss is 0.0 beside a gradient norm of NaN", "梯度范数为 NaN，loss 显示为 0.0"),
-}
-_FATE = {
-    "recovered": ("it came back", "随后恢复"),
-    "lingering": ("it came back only in part", "仅部分恢复"),
-    "diverged": ("it did not come back", "未能恢复"),
-    "open": ("the log ends before it could come back", "日志在恢复前结束"),
-}
-
 
 def not_finite(store: Store, params: Mapping[str, Any]) -> list[Hit]:
     """Loss or gradient became NaN or Inf, or the loss vanished."""
 
     def hit(one: Series, found: judge.NotFinite) -> Hit:
-        how, how_zh = _HOW[found.how]
+        norm = float(one.get("grad_norm")[found.index])
         shown = [(found.last_good, "the last finite loss")] if found.last_good is not None else []
         last = found.last_good
         if found.how == "zero" and found.index + 1 < len(one):
@@ -44,8 +31,10 @@ def not_finite(store: Store, params: Mapping[str, Any]) -> list[Hit]:
             one,
             found.index,
             {
-                "how": how,
-                "how_zh": how_zh,
+                "printed": str(float(one.get("loss")[found.index])) if found.how == "loss" else None,
+                "skipped": 0 if found.how == "vanished" else None,
+                "zero": 0.0 if found.how == "zero" else None,
+                "norm": str(norm) if found.how == "gradient" else None,
                 "rows": found.rows,
                 "last_loss": float(one.get("loss")[last]) if last is not None else None,
             },
@@ -54,7 +43,34 @@ def not_finite(store: Store, params: Mapping[str, Any]) -> list[Hit]:
             occurrences=found.rows,
         )
 
-    return each(build(store), judge.not_finite, hit)
+    return each(build(store), judge.not_finite, hit) or _validated_nan(store)
+
+
+def _validated_nan(store: Store) -> list[Hit]:
+    """Return the first validation, or average at the end, that is NaN where no step showed it."""
+    columns = store.columns("train_events")
+    kinds = list(columns.texts("kind"))
+    if "validation" not in kinds:
+        return []
+    values = columns.numbers("value")
+    told = columns.present("value") & ~np.isfinite(values) & (columns.codes("kind") == kinds.index("validation"))
+    rows = np.flatnonzero(told)
+    if not rows.size:
+        return []
+    at = int(rows[0])
+    file, line, step = (columns.value(name, at) for name in ("file", "line", "step"))
+    text = store.quotes.get(file or "", {}).get(line or -1)
+    name = columns.value("name", at) or "loss"
+    evidence = (
+        Evidence(kind="log", path=file, line=line, text=text) if text else Evidence(kind="rows", rows=[{name: "nan"}])
+    )
+    captures = {
+        "printed": "nan",
+        "rows": int(rows.size),
+        "file": file or "",
+        **({"step": step} if step is not None else {}),
+    }
+    return [Hit(evidence=[evidence], captures=captures, steps=[step] if step is not None else None)]
 
 
 def nan_steps(store: Store, params: Mapping[str, Any]) -> list[Hit]:
@@ -83,7 +99,6 @@ def spike(store: Store, params: Mapping[str, Any]) -> list[Hit]:
 
     def hit(one: Series, found: tuple[judge.Spike, list[judge.Spike]]) -> Hit:
         worst, all_of_them = found
-        fate, fate_zh = _FATE[worst.fate]
         norm = one.get("grad_norm")
         window = range(max(0, worst.begin - 8), min(len(one), worst.index + 9))
         tallest = max((i for i in window if norm[i] == norm[i]), key=lambda i: norm[i], default=worst.index)
@@ -95,14 +110,18 @@ def spike(store: Store, params: Mapping[str, Any]) -> list[Hit]:
                 "base": worst.base,
                 "peak": worst.peak,
                 "ratio": round(worst.peak / worst.base, 2),
-                "fate": fate,
-                "fate_zh": fate_zh,
+                "back": worst.level if worst.fate == "recovered" else None,
+                "stays": worst.level if worst.fate in ("lingering", "diverged") else None,
                 "lead": worst.lead or None,
                 "norm_base": worst.norm_base,
                 "norm_peak": worst.norm_peak,
                 "times": len(all_of_them),
             },
-            shown=[(max(0, worst.begin - 1), "before"), (tallest, "the highest gradient norm"), (len(one) - 1, "the end")],
+            shown=[
+                (max(0, worst.begin - 1), "before"),
+                (tallest, "the highest gradient norm"),
+                (len(one) - 1, "the end"),
+            ],
             marks=("lm loss", "loss", "grad norm", "grad_norm"),
             severity="warning" if worst.fate == "recovered" else "error",
             confidence="high" if worst.fate in ("diverged", "recovered") or worst.plain else "medium",
@@ -131,7 +150,7 @@ def diverges(store: Store, params: Mapping[str, Any]) -> list[Hit]:
                 "low": found.low,
                 "high": found.high,
                 "best_step": one.step(found.best) if one.has_steps else None,
-                "worse": "guessing" if found.above_random else None,
+                "guessing": judge.RANDOM if found.above_random else None,
             },
             shown=[(found.best, "the best loss")],
             marks=("lm loss", "loss", "grad norm"),
@@ -177,11 +196,11 @@ def stands_still(store: Store, params: Mapping[str, Any]) -> list[Hit]:
                 "level": round(found.level, 4),
                 "begin": one.step(found.begin),
                 "change": round(found.change_pct, 2),
-                "untrained": "yes" if found.untrained else None,
+                "start": found.start,
             },
             shown=[(found.begin, "where it begins")],
             plot=("loss", "lr"),
-            severity="warning" if found.untrained else "info",
+            severity="warning" if found.start == found.start else "info",
         )
 
     return each(primary(store), judge.plateau, hit)
@@ -364,7 +383,10 @@ def validation_gap(store: Store, params: Mapping[str, Any]) -> list[Hit]:
         rows = [{"step": int(step), "validation": value, "training": round(near(step), 6)} for step, value, _ in held]
         hits.append(
             Hit(
-                evidence=[*evidence, Evidence(kind="series", path=file, rows=rows[-200:], label="validation and training")],
+                evidence=[
+                    *evidence,
+                    Evidence(kind="series", path=file, rows=rows[-200:], label="validation and training"),
+                ],
                 captures={
                     "best": values[best],
                     "best_step": int(held[best][0]),

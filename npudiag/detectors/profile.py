@@ -60,14 +60,13 @@ def _bound(
     column: str,
 ) -> list[Hit]:
     hits = []
+    several = len(_jobs(store)) > 1
     for job in _jobs(store):
         share = job.shares[kind]
         if share < params["notable_pct"]:
             continue
         place = sorted(LOSSES, key=lambda name: -job.shares[name]).index(kind) + 1
         severity = "warning" if share >= params["warning_pct"] else "info"
-        if severity == "warning" and share >= params["error_pct"] and job.steps >= params["error_steps"]:
-            severity = "error"
         hits.append(
             Hit(
                 evidence=_worst(job, cost, column),
@@ -82,7 +81,7 @@ def _bound(
                     "lost": round(job.e2e_ms * share / 100, 2),
                     **({"place": place} if place > 1 else {}),
                     **({"single": 1} if job.steps <= 1 else {}),
-                    **({"job": job.name} if job.name else {}),
+                    **({"job": job.name} if several else {}),
                 },
                 occurrences=sum(len(rank.rows) for rank in job.ranks),
                 ranks=[rank.rank for rank in job.ranks if rank.rank is not None],
@@ -125,9 +124,10 @@ def input_bound(store: Store, params: Params) -> list[Hit]:
 def pipeline_bound(store: Store, params: Params) -> list[Hit]:
     """Pipeline stages wait for each other."""
     hits = _bound(store, params, "pipeline", lambda rank: rank.bubble, "bubble_us")
-    by_name = {job.name: job for job in _jobs(store)}
+    found = _jobs(store)
+    by_name = {job.name: job for job in found}
     for hit in hits:
-        job = by_name[str(hit.captures.get("job", ""))]
+        job = by_name[hit.captures["job"]] if len(found) > 1 else found[0]
         stages = {rank.stage for rank in job.ranks if rank.stage is not None}
         if stages:
             worst = max(stages, key=lambda stage: _mean([rank.bubble for rank in job.stage(stage)]))
@@ -247,7 +247,7 @@ def _late_hit(job: Job | None, late: Mapping[int, _Late], params: Params) -> Hit
     total = sum(item.caused_ms for item in late.values())
     rank = max(late, key=lambda number: late[number].caused_ms)
     worst = late[rank]
-    per_step = worst.caused_ms / worst.steps
+    per_step = min(worst.caused_ms / worst.steps, _exposed(job, rank))
     cost = 100 * per_step / job.e2e_ms if job.e2e_ms else 0.0
     # Of two ranks one is always later: it has to be so clearly.
     needed = params["dominance"] if len(late) > 2 else max(params["dominance"], 0.8)
@@ -274,6 +274,14 @@ def _late_hit(job: Job | None, late: Mapping[int, _Late], params: Params) -> Hit
         for row in rows
     ]
     return _late(job, rank, per_step, cost, evidence, worst.votes, params)
+
+
+def _exposed(job: Job, number: int) -> float:
+    """Return how many ms per step the others wait at most: waiting under their own kernels costs nothing."""
+    others = [rank.communication_ms for rank in job.ranks if rank.rank != number]
+    own = next((rank.communication_ms for rank in job.ranks if rank.rank == number), 0.0)
+    usual = median(others) if others else 0.0
+    return usual - own if usual > own else usual
 
 
 def _long_own_time(job: Job, params: Params) -> Hit | None:
@@ -327,6 +335,7 @@ def _late(
         ranks=[number],
         steps=_steps([rank]) if rank is not None else None,
         severity="warning" if cost >= params["warning_pct"] else "info",
+        confidence="medium" if job.steps <= 1 else None,
         lost_pct=round(cost, 2),
         lost_ms=round(per_step, 3),
         basis="waiting of the other ranks in collectives" if votes is not None else "step breakdown of the ranks",
@@ -371,8 +380,6 @@ def _link_hit(
     slow = sorted(slow, key=lambda row: row["bandwidth_gbps"])
     lost = max(row["time_ms"] * (1 - row["bandwidth_gbps"] / middle) for row in slow)
     cost = 100 * lost / (job.e2e_ms * max(job.steps, 1)) if job is not None and job.e2e_ms else None
-    if cost is not None and cost < params["material_pct"]:
-        return None
     culprit = _common_end(rows, slow)
     first = slow[0]
     ranks = [culprit] if culprit is not None else sorted({first["src"], first["dst"]})
@@ -412,7 +419,8 @@ def _link_hit(
         captures=captures,
         occurrences=len(slow),
         ranks=ranks if known else [],
-        severity="warning" if cost is None or cost >= params["warning_pct"] else "info",
+        # A link that costs next to nothing is still worth knowing.
+        severity="warning" if cost is None or cost >= params["material_pct"] else "info",
         lost_pct=None if cost is None else round(cost, 2),
         lost_ms=round(lost / max(job.steps, 1), 3) if job is not None else None,
         basis="transfer time beyond that at the median bandwidth",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,14 +47,13 @@ def _shift(store: Store, one: Series, found: judge.Shift) -> Hit:
             "rate_before": round(float(np.median(before)), 2) if known else None,
             "rate_after": round(float(behind), 2) if known else None,
             "unit": "TFLOP/s" if rate == "tflops" else "samples/s",
-            "lasting": "yes" if found.open_end else None,
         },
         shown=[(max(0, found.begin - 1), "before"), (found.begin, "where it begins"), (found.end, "the end")],
         plot=_PLOT,
         marks=_MARKS,
     )
     hit.lost_ms = round(found.lost_ms, 1)
-    whole = float(np.nansum(one.get("step_time_ms")[judge.steady(one)])) * judge._interval(one)
+    whole = float(np.nansum(one.get("step_time_ms")[judge.steady(one)])) * judge.interval(one)
     hit.lost_pct = round(100 * found.lost_ms / whole, 1) if whole > 0 else None
     hit.basis = "time above the usual step time, over the time of all steps"
     return hit
@@ -79,7 +79,7 @@ def jitter(store: Store, params: Mapping[str, Any]) -> list[Hit]:
 
     def find(one: Series) -> judge.Pace | None:
         found = judge.pace(one)
-        uneven = one.framework in judge._UNEVEN
+        uneven = one.framework in judge.UNEVEN
         if found is None or found.rows < judge.LEAST or found.cv_pct < (60 if uneven else 20):
             return None
         if found.p95_ms < (2.5 if uneven else 1.3) * found.median_ms:
@@ -244,7 +244,7 @@ def restarts(store: Store, params: Mapping[str, Any]) -> list[Hit]:
         runs = sorted((one for one in found if one.framework == found[0].framework), key=lambda one: one.run)
         if len(runs) < 2 or not kinds:
             continue
-        again = sum(max(0.0, float(a.x[-1] - b.x[0] + 1)) for a, b in zip(runs, runs[1:], strict=False) if b.x[0] > 2)
+        again = sum(max(0.0, float(a.x[-1] - b.x[0] + 1)) for a, b in pairwise(runs) if b.x[0] > 2)
         done = sum(float(one.x[-1] - one.x[0] + 1) for one in runs)
         share = 100 * again / max(done, 1.0)
         late = runs[-1]
@@ -333,7 +333,9 @@ def rollout(store: Store, params: Mapping[str, Any]) -> list[Hit]:
     def hit(one: Series, found: float) -> Hit:
         rows = np.flatnonzero(np.isfinite(one.get("generate_ms")))
         plot = ("generate_ms", "update_ms", "step_time_ms")
-        return make(store, one, int(rows[-1]), {"share": round(100 * found)}, plot=plot, marks=("timing_s/gen", "timing/gen"))
+        return make(
+            store, one, int(rows[-1]), {"share": round(100 * found)}, plot=plot, marks=("timing_s/gen", "timing/gen")
+        )
 
     return each(timed(store), find, hit)
 
@@ -347,7 +349,7 @@ def memory_grows(store: Store, params: Mapping[str, Any]) -> list[Hit]:
         if rows.size < judge.LEAST:
             return None
         blocks = np.array([float(np.median(part)) for part in np.array_split(memory[rows], 8)])
-        if judge._tau(blocks) < 0.85 or blocks[-1] < 1.1 * blocks[1] or blocks[-1] < 1.02 * blocks[-3]:
+        if judge.tau(blocks) < 0.85 or blocks[-1] < 1.1 * blocks[1] or blocks[-1] < 1.02 * blocks[-3]:
             return None
         return int(rows[-1]), float(blocks[0]), float(blocks[-1])
 
@@ -372,7 +374,7 @@ def memory_pressure(store: Store, params: Mapping[str, Any]) -> list[Hit]:
     best: tuple[float, int] | None = None
     for name in ("max reserved",):
         rows = np.flatnonzero(mine & (columns.codes("name") == (names.index(name) if name in names else -2)))
-        for index in rows:
+        for index in rows.tolist():
             if best is None or values[index] > best[0]:
                 best = (float(values[index]), int(index))
     if best is None or not 0.93 * 62423 <= best[0] <= 66000:

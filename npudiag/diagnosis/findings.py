@@ -10,7 +10,7 @@ from npudiag.diagnosis.fingerprint import fingerprint
 from npudiag.diagnosis.template import render
 from npudiag.engine.hits import Hit
 from npudiag.engine.model import Rule, RuleRemedy, Text
-from npudiag.result import SEVERITIES, Change, Evidence, Finding, Impact, Remedy, Scope
+from npudiag.result import SEVERITIES, Change, Evidence, Finding, Impact, Place, Remedy, Scope
 from npudiag.tables.records import LogRecord
 from npudiag.tables.store import moment
 
@@ -62,10 +62,12 @@ def build(rule: Rule, hit: Hit) -> Finding:
         "pid": decisive.pid if decisive else None,
         **rule.params,
         **hit.captures,
+        **{name: pair[0] for name, pair in hit.words.items()},
     }
+    chinese = {**values, **{name: pair[1] for name, pair in hit.words.items()}}
     severity: Any = hit.severity or rule.severity
     confidence: Any = hit.confidence or rule.confidence
-    remedies = [_remedy(remedy, values, "en") for remedy in rule.remedies]
+    remedies = [_remedy(remedy, values, "en", hit.at) for remedy in rule.remedies]
     evidence = [*_log_evidence(hit), *hit.evidence][:EVIDENCE]
     return Finding(
         id="",
@@ -94,17 +96,17 @@ def build(rule: Rule, hit: Hit) -> Finding:
         fingerprint=fingerprint(rule, hit.captures, _message(hit), _hosts(hit, scope.nodes)),
         i18n={
             "zh": {
-                "title": render(rule.title.zh, values),
-                "summary": render(rule.why.zh, values),
+                "title": render(rule.title.zh, chinese),
+                "summary": render(rule.why.zh, chinese),
                 "remedies": [
                     {
-                        "text": render(remedy.text.zh, values),
-                        "expect": _render(remedy.expect, values, "zh"),
-                        "verify": _render(remedy.verify, values, "zh"),
+                        "text": render(remedy.text.zh, chinese),
+                        "expect": _render(remedy.expect, chinese, "zh"),
+                        "verify": _render(remedy.verify, chinese, "zh"),
                     }
                     for remedy in rule.remedies
                 ],
-                "collect": [render(text.zh, values) for text in rule.collect],
+                "collect": [render(text.zh, chinese) for text in rule.collect],
             }
         },
     )
@@ -124,11 +126,11 @@ def _render(text: Text | None, values: dict[str, Any], lang: str) -> str:
     return render(getattr(text, lang), values) if text is not None else ""
 
 
-def _remedy(remedy: RuleRemedy, values: dict[str, Any], lang: str) -> Remedy:
+def _remedy(remedy: RuleRemedy, values: dict[str, Any], lang: str, at: Place | None) -> Remedy:
     change = None
     if remedy.change is not None:
         change = Change(
-            key=remedy.change.key,
+            key=render(remedy.change.key, values),
             to=render(remedy.change.to, values),
             old=render(remedy.change.old, values) if remedy.change.old else None,
         )
@@ -137,6 +139,8 @@ def _remedy(remedy: RuleRemedy, values: dict[str, Any], lang: str) -> Remedy:
         text=_render(remedy.text, values, lang),
         change=change,
         command=render(remedy.command, values) if remedy.command else None,
+        # Where a variable is set, only the registry's own look-up can tell.
+        at=at if remedy.kind in ("flag", "config", "code") else None,
         stack=list(remedy.stack),
         disposition=remedy.disposition,
         expect=_render(remedy.expect, values, lang),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from npudiag.result import Evidence
+from npudiag.result import Evidence, Place
 from npudiag.tables.records import LogRecord
 
 
@@ -25,6 +25,8 @@ class Hit:
         severity: Overrides the rule's.
         marks: Substrings of the records to highlight.
         values: Those of them that were captured.
+        at: Where the setting stands that the remedies change.
+        words: Values for the texts that differ by language: English and Chinese.
     """
 
     records: list[LogRecord] = field(default_factory=list)
@@ -44,6 +46,8 @@ class Hit:
     basis: str = ""
     marks: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
+    at: Place | None = None
+    words: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
 class Detector(Protocol):

@@ -249,6 +249,9 @@ class _RuleReader(Reader):
         key = values.get("key", "")
         if kind not in ("flag", "env", "config"):
             self.fault(node, f"a remedy of kind {kind} has no change; allowed for: flag, env, config")
+        elif re.fullmatch(r"\{[a-z_]+\}", key):
+            # A rule of the lint names the setting it found.
+            self.templates.append((keys["key"], key))
         elif key and kind == "env" and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
             self.fault(keys["key"], f"environment variable {shorten(key)} must be letters, digits and _")
         elif key and kind == "flag" and not re.fullmatch(r"--?[A-Za-z][A-Za-z0-9_.-]*", key):

@@ -162,11 +162,20 @@ class Catalogue:
         return self._table("mindie", "mindie")
 
     @cached_property
+    def dvpp(self) -> dict[str, dict[str, dict[str, str]]]:
+        """Modules (``module``) and reasons (``reason``) of media codes, by two hex digits."""
+        return self._fields("dvpp", "key")
+
+    @cached_property
     def mindie_parts(self) -> dict[str, dict[str, dict[str, str]]]:
         """MindIE components by beginning (``part``) and kinds by ``MIE03:05`` (``kind``)."""
-        found: dict[str, dict[str, dict[str, str]]] = {"part": {}, "kind": {}}
-        for row in self.rows("mindie_parts"):
-            found[row["part"]][row["key"]] = row
+        return self._fields("mindie_parts", "key")
+
+    def _fields(self, table: str, key: str) -> dict[str, dict[str, dict[str, str]]]:
+        """Read a table of fields that codes are made of, by what field it is and its value."""
+        found: dict[str, dict[str, dict[str, str]]] = {}
+        for row in self.rows(table):
+            found.setdefault(row["part"], {})[row[key]] = row
         return found
 
     @cached_property
@@ -193,10 +202,7 @@ class Catalogue:
     @cached_property
     def torch_npu(self) -> dict[str, dict[str, dict[str, str]]]:
         """Parts (``module``) and kinds (``kind``) of torch_npu codes, by their digits."""
-        found: dict[str, dict[str, dict[str, str]]] = {"module": {}, "kind": {}}
-        for row in self.rows("torch_npu"):
-            found[row["part"]][row["code"]] = row
-        return found
+        return self._fields("torch_npu", "code")
 
     @cached_property
     def aicore(self) -> dict[tuple[int, int], dict[str, str]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 MARK = "<!-- Made by `npudiag rules coverage`; edit the rules and rules/codes, not this page. -->"
 _MOST = 3
-_CODE = re.compile(r"0x[0-9A-Fa-f]{8}|MIE\d{2}E[0-9A-F]{6}|\b[EW][A-Z0-9]\d{4}\b|\b507\d{3}\b")
+_BLOCK = 4
+"""So many lines of a test count as one message."""
+_JOINTS = (" ", ", ")
+"""How the strings of a signature stand together in a line, as far as they say."""
+_TELLING = 8
+"""A string of fewer characters stands in many messages and proves nothing."""
+_CODE = re.compile(r"0x[0-9A-Fa-f]{8}|\b[1-5]0[067]\d{3}\b|MIE\d{2}E[0-9A-F]{6}|\b[EW][A-Z0-9]\d{4}\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +91,19 @@ def signatures(catalogue: Catalogue) -> list[Known]:
 
 
 def coverage(pack: RulePack, catalogue: Catalogue | None = None) -> list[Covered]:
-    """Say for each known signature what covers it."""
+    """Say for each known signature what covers it.
+
+    Args:
+        pack: Rules loaded with their tests: a test that holds the strings and fires proves that a rule knows them.
+        catalogue: Where signatures and codes are listed; None: the shipped catalogues.
+    """
     known = catalogue or shipped()
     listed = signatures(known)
     reasons = _reasons(known)
-    samples = [(one, text) for one in listed for text in _texts(one)]
+    samples = [(one, joint.join(keys)) for one in listed for keys in one.keys for joint in _JOINTS]
     fires, asks = _rules(pack, [text for _, text in samples])
     trust = {rule.code: rule.trust for rule in pack.rules}
+    proofs = list(_proofs(pack))
     rows: dict[str, Covered] = {one.id: Covered(one) for one in listed}
     for index, (one, text) in enumerate(samples):
         row = rows[one.id]
@@ -102,6 +114,7 @@ def coverage(pack: RulePack, catalogue: Catalogue | None = None) -> list[Covered
                 if entry.code not in row.entries and entry.family != "aicore":
                     row.entries.append(entry.code)
     for row in rows.values():
+        row.asks += [code for code in dict.fromkeys(_proven(row.known, proofs)) if code not in row.asks]
         row.fires = _ranked(row.fires, trust)
         row.asks = [code for code in _ranked(row.asks, trust) if code not in row.fires and trust[code] != "envelope"]
         row.reason = next((text for pattern, text in reasons if pattern.fullmatch(row.known.id)), "")
@@ -112,12 +125,36 @@ def _reasons(catalogue: Catalogue) -> list[tuple[re.Pattern[str], str]]:
     return [(re.compile(row["id"]), row["reason"]) for row in catalogue.rows("signatures_reasons")]
 
 
-def _texts(known: Known) -> Iterator[str]:
+def _proofs(pack: RulePack) -> Iterator[tuple[str, str]]:
+    """Yield rule code and lines of its tests that fire: each line alone, and with the few that follow it."""
+    for rule in pack.rules:
+        for test in rule.tests:
+            if not test.findings:
+                continue
+            for text in test.files.values():
+                lines = text.split("\n")
+                for at in range(len(lines)):
+                    yield rule.code, "\n".join(lines[at : at + _BLOCK])
+
+
+def _proven(known: Known, proofs: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Yield the rules one of whose firing tests holds all strings of an alternative, or the expression."""
+    if known.regex:
+        expression = re.compile(known.regex)
+        matching = {code for code, block in proofs if expression.search(block)}
+        # An expression that half of all messages match catches codes, not a fault.
+        if len(matching) <= _MOST:
+            yield from sorted(matching)
     for keys in known.keys:
-        yield " ".join(keys)
+        if max(map(len, keys), default=0) < _TELLING:
+            continue
+        first = max(keys, key=len)
+        for code, block in proofs:
+            if first in block and all(key in block for key in keys):
+                yield code
 
 
-def _ranked(codes: Iterable[str], trust: dict[str, str]) -> list[str]:
+def _ranked(codes: Iterable[str], trust: Mapping[str, str]) -> list[str]:
     order = ("cause", "specific", "generic", "envelope")
     return sorted(codes, key=lambda code: (order.index(trust[code]), code))
 
@@ -167,10 +204,10 @@ def page(rows: Sequence[Covered]) -> str:
     total = Counter(row.how for row in rows)
     lines = [MARK, "", "# Coverage of known fault signatures", ""]
     lines += [
-        f"{len(rows):,} signatures of faults that software and hardware of the Ascend stack are known to print. Each is",
-        "covered by a rule that fires on its strings alone, by a rule that looks for them and asks for more (a number,",
-        "a level, a companion, so that a common phrase alone never fires), by an entry of the code catalogues, or it is",
-        "left out for a reason.",
+        f"{len(rows):,} signatures of faults that software and hardware of the Ascend stack are known to print. Each",
+        "is covered by a rule that fires on its strings alone, by a rule that looks for them and asks for more (a",
+        "number, a level, a companion, so that a common phrase alone never fires), by an entry of the code catalogues,",
+        "or it is left out for a reason.",
         "",
         "| how | signatures |",
         "|---|---:|",

@@ -150,6 +150,21 @@ def mindie(code: str, catalogue: Catalogue) -> Entry | None:
     )
 
 
+def dvpp(value: int, catalogue: Catalogue) -> Entry | None:
+    """Explain a code of media processing such as 0xA0058006; None where it is not made of known fields."""
+    code = f"0x{value:08X}"
+    module, reason = catalogue.dvpp["module"].get(code[4:6]), catalogue.dvpp["reason"].get(code[8:10])
+    if code[2:4] != "A0" or code[6:8] != "80" or module is None or reason is None:
+        return None
+    return Entry(
+        code=code,
+        family="dvpp",
+        severity=cast(Severity, reason["severity"]),
+        means=Text(en=f"{_upper(module['en'])}: {reason['en']}.", zh=f"{module['zh']}：{reason['zh']}。"),
+        advice=reason["advice"],
+    )
+
+
 def runtime(value: int, catalogue: Catalogue) -> Entry | None:
     """Explain an inner code of the runtime such as 0x07110013 by the ACL code it stands for."""
     code = f"0x{value:08X}"

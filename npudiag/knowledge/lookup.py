@@ -37,7 +37,7 @@ IN_TEXT = re.compile(
     r"MIE\d{2}[EW][0-9A-F]{6}|ERR\d{5}|[EW][A-Z0-9]\d{4}(?=[:)\], ]|$)"
     r"|(?:ACL|ACLNN|HCCL|RT)_(?:ERR|E)[A-Z0-9_]+"
     r"|(?:100|107|145|148|161|200|207|245|361|50[07]|545|561)\d{3}(?!\d|\.\d)"
-    r"|0x0?7[01][0-9a-fA-F]{5}(?![0-9a-fA-F])|0x8[0-9a-fA-F]{7}(?![0-9a-fA-F])"
+    r"|0x0?7[01][0-9a-fA-F]{5}(?![0-9a-fA-F])|0xA0[0-9A-F]{2}80[01][0-9A-F](?![0-9a-fA-F])|0x8[0-9a-fA-F]{7}(?![0-9a-fA-F])"
     r"|SIG(?:KILL|SEGV|ABRT|TERM|BUS|INT|ILL|FPE|HUP)"
     r")(?![0-9A-Za-z_])"
 )
@@ -190,6 +190,9 @@ def _hexadecimal(word: str, known: Catalogue) -> Resolved | None:
         return "bmc", [known.bmc[code]], {}
     if code.lower() in known.switch:
         return "switch", [known.switch[code.lower()]], {}
+    media = decode.dvpp(value, known)
+    if media is not None:
+        return "dvpp", [media], {}
     if value >> 32 == 0 and (value >> 31 or code.lower() in known.events):
         return _event(value, known)
     if value >> 24 == 0x07:
@@ -356,6 +359,8 @@ def _samples(entry: Entry) -> Iterator[str]:
         yield f"get fault event, [device type: CPU]-[device id: 1]-[error code: {entry.code[2:]}]"
     elif entry.family == "switch":
         yield f"alarmID={entry.code}"
+    elif entry.family == "dvpp":
+        yield f"[DVPP] failed, Error {entry.code}"
 
 
 def _looks_for(signature: Signature, words: list[str], samples: list[str]) -> bool:

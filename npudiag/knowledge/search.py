@@ -59,7 +59,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 def search(text: str, pack: RulePack, catalogue: Catalogue | None = None) -> list[Found]:
     """Return rules and codes that fit the words of `text`, the best first; empty where nothing fits well."""
-    asked = list(dict.fromkeys(word for word in words(text) if word not in _IDLE)) or list(dict.fromkeys(words(text)))
+    said = [word for word in dict.fromkeys(words(text)) if len(word) > 1 or not word.isascii()]
+    asked = [word for word in said if word not in _IDLE] or said
     if not asked:
         return []
     known = catalogue or shipped()

@@ -20,6 +20,7 @@ MAX_BYTES = 2 << 20
 """Largest file that is read as a script or configuration."""
 _ROWS = 6000
 _VALUE = 2000
+_QUOTE = 900
 
 _SCRIPT_NAME = re.compile(r"\.(?:sh|bash|slurm|sbatch)\Z", re.IGNORECASE)
 _SHEBANG = re.compile(rb"#!\s*\S*(?:/env\s+)?(?:ba|z|da)?sh\b")
@@ -30,16 +31,19 @@ _LAUNCHES = re.compile(
 
 _LAUNCHER_MODULES = ("torch.distributed.launch", "torch.distributed.run", "torch.distributed.elastic")
 _VALUELESS = frozenset(
-    "--standalone --no-python --no_python --use_env --use-env --module -m --run-path --no_ssh --force_multi"
-    " --enable_each_rank_log --multi_gpu --use_deepspeed --use_fsdp".split()
+    (
+        "--standalone", "--no-python", "--no_python", "--use_env", "--use-env", "--module", "-m", "--run-path",
+        "--no_ssh", "--force_multi", "--enable_each_rank_log", "--multi_gpu", "--use_deepspeed", "--use_fsdp",
+    )
 )  # fmt: skip
+"""Options of launchers that take no value."""
 _NUMBER = re.compile(r"-(?:\d|\.\d)")
 _HYDRA = re.compile(r"\+{0,2}~?([A-Za-z_][\w.@/-]*)=(.*)\Z", re.DOTALL)
 _OPTION = re.compile(r"--?[A-Za-z]")
 
 _CONFIG_MARKS = re.compile(
-    rb"(?m)^\s*[\"']?(?:model_name_or_path|finetuning_type|actor_rollout_ref|parallel_config|runner_config|context"
-    rb"|moe_token_dispatcher|fsdp_size|zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|ServerConfig"
+    rb"(?m)(?:^|[{,])[ \t]*[\"']?(?:model_name_or_path|finetuning_type|actor_rollout_ref|parallel_config|runner_config"
+    rb"|context|moe_token_dispatcher|fsdp_size|zero_optimization|train_micro_batch_size_per_gpu|train_batch_size|ServerConfig"
     rb"|ScheduleConfig|BackendConfig|ModelDeployConfig|deepspeed_multinode_launcher|distributed_type|parallel|training"
     rb"|megatron_training|rl_config|tensor_model_parallel_size|data_parallel_shard_degree)[\"']?\s*:"
 )
@@ -93,13 +97,15 @@ class LaunchScript:
     def parse(self, stream: Stream, head: bytes, context: Context) -> Partial:
         """Read the stream to its end."""
         partial = Partial(context.source, kind=self.name, identity=context.source.identity)
-        script = read(_decode(_take(stream, head, partial), partial))
-        _keep(partial, _script_rows(script))
+        text = _decode(_take(stream, head, partial), partial)
+        _keep(partial, _script_rows(read(text)), text)
         return partial
 
 
-def _keep(partial: Partial, rows: Iterator[dict[str, Any]]) -> None:
+def _keep(partial: Partial, rows: Iterator[dict[str, Any]], text: str) -> None:
+    """Put rows into table ``launch``, and the lines they stand in where evidence is quoted from."""
     columns = Columns("launch")
+    lines = text.split("\n")
     for row in rows:
         if columns.size >= _ROWS:
             partial.note = partial.note or f"only the first {_ROWS:,} settings were kept"
@@ -107,6 +113,9 @@ def _keep(partial: Partial, rows: Iterator[dict[str, Any]]) -> None:
         row["value"] = row["value"][:_VALUE]
         row["key"] = row["key"][:400]
         columns.append(row)
+        for number in (row["line"], row["origin"]):
+            if 0 < number <= len(lines):
+                partial.quotes[number] = lines[number - 1][:_QUOTE]
     if columns.size:
         partial.columns["launch"] = columns
 
@@ -284,7 +293,7 @@ class ConfigFile:
             partial.note = f"not valid YAML: {type(exc).__name__}"
             return partial
         entry = PurePosixPath(context.source.path).name
-        _keep(partial, ({**row, "entry": entry} for row in rows))
+        _keep(partial, ({**row, "entry": entry} for row in rows), text)
         return partial
 
 

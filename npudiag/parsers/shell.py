@@ -396,7 +396,9 @@ class _Interpreter:
             return
         first = _literal(words[0])
         if first in ("export", "declare", "typeset", "local", "readonly"):
-            exporting = first == "export" or any(_literal(word).startswith("-") and "x" in _literal(word) for word in words[1:])
+            exporting = first == "export" or any(
+                _literal(word).startswith("-") and "x" in _literal(word) for word in words[1:]
+            )
             for word in words[1:]:
                 match = _ASSIGN.match(_head(word))
                 name = match[1] if match else _literal(word)

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from npudiag.report.figures import short_float
-from npudiag.report.safe_text import visible
+from npudiag.report.safe_text import visible, visible_block
 from npudiag.report.texts import UI, Text, labelled, say
 from npudiag.result import Finding, Result
 
@@ -82,10 +82,11 @@ class Known:
 def gate_of(result: Result) -> Gate | None:
     """Return the gate's judgement; None where the document is that of an analysis."""
     facts = result.facts.get("gate")
-    if not isinstance(facts, dict) or facts.get("status") not in STATUS:
+    status = facts.get("status") if isinstance(facts, dict) else None
+    if not isinstance(facts, dict) or not isinstance(status, str) or status not in STATUS:
         return None
     return Gate(
-        status=facts["status"],
+        status=status,
         failing=frozenset(item for item in _list(facts.get("failing")) if isinstance(item, str)),
         budgets=tuple(
             Budget(
@@ -228,4 +229,15 @@ def repository_path(result: Result, path: str) -> str | None:
 def uri(path: str) -> str:
     """Return a path as a relative URI reference."""
     # A colon in the first part would make it a scheme.
-    return quote(re.sub(r"^/+", "", path), safe="/!@+,;=~$&'()*") or "."
+    return quote(re.sub(r"^/+", "", path), safe="/!@+,;=~$&'()*", errors="replace") or "."
+
+
+def harmless(value: Any) -> Any:
+    """Return JSON data with every hidden character of its texts as an escape."""
+    if isinstance(value, str):
+        return visible_block(value)
+    if isinstance(value, list):
+        return [harmless(item) for item in value]
+    if isinstance(value, dict):
+        return {harmless(key): harmless(item) for key, item in value.items()}
+    return value

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from npudiag.report.gate import repository_path
+from npudiag.report.gate import harmless, repository_path
 from npudiag.report.localise import words
 from npudiag.report.safe_text import visible, visible_block
 from npudiag.report.texts import as_lang
@@ -18,7 +18,7 @@ def render(result: Result, *, lang: str = "en") -> str:
     lang = as_lang(lang)
     taken: set[str] = set()
     issues = [_issue(result, finding, lang, taken) for finding in result.findings if finding.suppressed is None]
-    return json.dumps(issues, ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(harmless(issues), ensure_ascii=False, indent=1) + "\n"
 
 
 def _issue(result: Result, finding: Finding, lang: str, taken: set[str]) -> dict[str, Any]:

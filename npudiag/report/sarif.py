@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from npudiag.report.changes import before_after
-from npudiag.report.gate import gate_of, known_of, repository_path, uri
+from npudiag.report.gate import gate_of, harmless, known_of, repository_path, uri
 from npudiag.report.localise import Words, verdict_text, words
 from npudiag.report.safe_text import split_lines, visible, visible_block
 from npudiag.report.texts import ROLE, as_lang, say
@@ -35,13 +35,15 @@ MOST_TAGS = 10
 MOST_NOTIFICATIONS = 1_000
 _SNIPPET_CHARS = 4_000
 
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9._~:/?#@!$&'()*+,;=%\[\]-]+")
 _BRACES = re.compile(r"\{(\d+)\}")
 _LINK = re.compile(r"\[(?=[^\[\]]*\]\()")
 
 
 def render(result: Result, *, lang: str = "en") -> str:
     """Return the document as a SARIF log with one run."""
-    return json.dumps(_Log(result, as_lang(lang)).document(), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+    document = harmless(_Log(result, as_lang(lang)).document())
+    return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
 def _message(text: str, markdown: str = "") -> dict[str, str]:
@@ -120,8 +122,8 @@ class _Log:
                     "tags": ["ascend-npu", finding.category][:MOST_TAGS],
                 },
             }
-            if finding.references:
-                rule["helpUri"] = finding.references[0]
+            if address := next((text for text in finding.references if _ADDRESS.fullmatch(text)), None):
+                rule["helpUri"] = address
             found.append(rule)
         return found
 

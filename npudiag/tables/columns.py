@@ -61,7 +61,9 @@ class Columns:
             for name, data in self._data.items()
             if name not in self._codes
         ]
-        self._coded = [(name, data.append, self._codes[name]) for name, data in self._data.items() if name in self._codes]
+        self._coded = [
+            (name, data.append, self._codes[name]) for name, data in self._data.items() if name in self._codes
+        ]
 
     def __len__(self) -> int:
         return self.size
@@ -138,15 +140,22 @@ class Columns:
         return name in self._data
 
     def numbers(self, name: str) -> npt.NDArray[np.float64]:
-        """Return a column as floats; missing values and NaN are NaN, `present` tells them apart. Times are in us."""
+        """Return a column as floats; missing values and NaN are NaN, `present` tells them apart. Times are in us.
+
+        Not to be written to: where nothing is missing it is the column itself, to which no rows can be added while
+        the array lives.
+        """
         import numpy as np
 
         data = self._data.get(name)
-        if data is None:
+        if data is None or not self.size:
             return np.full(self.size, np.nan)
-        raw = np.frombuffer(data, dtype=data.typecode) if self.size else np.empty(0)
+        raw = np.frombuffer(data, dtype=data.typecode)
+        absent = raw == _MISSING[self._dtypes[name]]
+        if not absent.any():
+            return raw.astype(np.float64, copy=False)
         values = raw.astype(np.float64)
-        values[raw == _MISSING[self._dtypes[name]]] = np.nan
+        values[absent] = np.nan
         return values
 
     def codes(self, name: str) -> npt.NDArray[np.int64]:
@@ -209,7 +218,7 @@ class Columns:
         if dtype == "time":
             return np.where(absent, np.datetime64("NaT", "us"), raw.astype("datetime64[us]"))
         if dtype == "float":
-            return pd.arrays.FloatingArray(raw.copy(), absent)  # type: ignore[attr-defined]
+            return pd.arrays.FloatingArray(raw.copy(), absent)
         if dtype == "int":
             return pd.arrays.IntegerArray(raw.astype(np.int64), absent)
         return pd.arrays.BooleanArray(raw == 1, absent)

@@ -518,7 +518,7 @@ _ALL = (
             Column("line", "int", "Line of the longest one"),
             Column("job", "str", "Job"),
             Column("rank", "int", "Global rank"),
-            Column("kind", "str", "gc, dataloader, synchronize, compile, malloc, sync-batch-norm, gap, launch"),
+            Column("kind", "str", "gc, dataloader, synchronize, compile, malloc, sync-batch-norm, gap"),
             Column("name", "str", "Name of the longest one"),
             Column("count", "int", "How many"),
             Column("total_us", "float", "Duration", "us"),

@@ -38,7 +38,7 @@ def npudiag(
         capture_output=True,
         cwd=cwd,
         input=stdin,
-        env={**os.environ, "NPUDIAG_LANG": "en", **(env or {})},
+        env={**os.environ, "NPUDIAG_LANG": "en", "GITHUB_ACTIONS": "", **(env or {})},
         timeout=timeout,
         check=False,
     )

@@ -17,7 +17,26 @@ from npudiag.parsers.prefixes import Peeled
 
 REGISTRY: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("megatron", "Iterations", ("elapsed time per iteration", "| consumed samples:")),
-    ("megatron", "Companions", (" loss at iteration ", "across ranks (ms)", "time (ms) |", "memory (MB) |", "saving checkpoint", "saved checkpoint", "loading checkpoint", "loaded checkpoint", " ...... ", "....... ", "training is done", "exiting program", "raining completed", "raining finished")),
+    (
+        "megatron",
+        "Companions",
+        (
+            " loss at iteration ",
+            "across ranks (ms)",
+            "time (ms) |",
+            "memory (MB) |",
+            "saving checkpoint",
+            "saved checkpoint",
+            "loading checkpoint",
+            "loaded checkpoint",
+            " ...... ",
+            "....... ",
+            "training is done",
+            "exiting program",
+            "raining completed",
+            "raining finished",
+        ),
+    ),
     ("hf", "Dictionaries", ("'loss': ", "'eval_loss': ", "'train_runtime': ")),
     ("hf", "ProgressBars", ("s/it", "it/s")),
     ("hf", "TrainerLog", ('"current_steps"', '"global_step/max_steps"')),
@@ -30,12 +49,29 @@ REGISTRY: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("vllm", "Vllm", ("Avg prompt throughput:",)),
     ("mindie", "MindIe", ("running size:", "CumulativePreemptionNum:")),
     ("arguments", "ArgumentDump", ("--- arguments ---",)),
-    ("arguments", "Environment", ("+ export ", "declare -x ", "LAUNCH_BLOCKING=", "LOG_LEVEL=", "ALLOC_CONF=", "QUEUE_ENABLE=", "HCCL_CONNECT_TIMEOUT=", "HCCL_EXEC_TIMEOUT=", "HCCL_BUFFSIZE=", "MAX_CONNECTIONS=")),
+    (
+        "arguments",
+        "Environment",
+        (
+            "+ export ",
+            "declare -x ",
+            "LAUNCH_BLOCKING=",
+            "LOG_LEVEL=",
+            "ALLOC_CONF=",
+            "QUEUE_ENABLE=",
+            "HCCL_CONNECT_TIMEOUT=",
+            "HCCL_EXEC_TIMEOUT=",
+            "HCCL_BUFFSIZE=",
+            "MAX_CONNECTIONS=",
+        ),
+    ),
     ("arguments", "ServeArguments", ("non-default args: {",)),
     ("npu_smi", "NpuSmi", ("AICore(%)", "NpuID(Idx)", "dev_id,power", "dev_id,", "device,", "npu_id,", "NPU,")),
 )
 """Module, class and markers of every extractor, the most frequent kinds of line first."""
 
+_SMALL = 1 << 18
+"""Bytes below which making a database costs more than it saves."""
 _BARE: Key = (None, None, None)
 _MARKERS = tuple(
     (marker, marker.encode(), index) for index, (_, _, markers) in enumerate(REGISTRY) for marker in markers
@@ -62,7 +98,7 @@ def _database() -> Any:
 
 def _present(data: bytes) -> set[str]:
     """Return the markers that stand in `data`."""
-    database = _database()
+    database = _database() if len(data) > _SMALL else None
     if database is None:
         return {marker for marker, raw, _ in _MARKERS if raw in data}
     found: set[str] = set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from npudiag.parsers.metrics.base import Extractor, Sample, Sink
+from npudiag.parsers.metrics.base import QUOTE_CHARS, Extractor, Sample, Sink
 from npudiag.parsers.prefixes import Peeled
 
 _ARGUMENT = re.compile(r"\s+([A-Za-z_]\w*) (?:\.+ )?(.*)\Z")
@@ -17,14 +17,17 @@ _OURS = re.compile(
 )
 _DUMP_LINES = 3000
 _SETTINGS = 600
+_QUOTED = 1500
 
 
-def _add(sink: Sink, line: int, key: str, value: str, kind: str, source: str) -> None:
+def _add(sink: Sink, line: int, key: str, value: str, kind: str, source: str, *, entry: str | None = None) -> None:
+    if len(sink.quotes.settings) < _QUOTED:
+        sink.quotes.settings[line] = sink.raw[:QUOTE_CHARS]
     columns = sink.table("launch")
     columns.append(
         {
             "line": line, "key": key, "value": value[:2000], "kind": kind, "source": source, "origin": line,
-            "known": True, "sure": True,
+            "known": True, "sure": True, "entry": entry,
         }
     )  # fmt: skip
 
@@ -141,11 +144,5 @@ class ServeArguments(Extractor):
             value = match[2].strip()
             found.setdefault(match[1], value[1:-1] if value[:1] in "'\"" else value)
         for name, value in list(found.items())[:_SETTINGS]:
-            columns = self.sink.table("launch")
-            columns.append(
-                {
-                    "line": number, "key": "--" + name.replace("_", "-"), "value": value, "kind": "flag",
-                    "source": "dump", "entry": "vllm serve", "origin": number, "known": True, "sure": True,
-                }
-            )  # fmt: skip
+            _add(self.sink, number, "--" + name.replace("_", "-"), value, "flag", "dump", entry="vllm serve")
         return False

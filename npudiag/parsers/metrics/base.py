@@ -82,6 +82,7 @@ class Quotes:
     special: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=_SPECIAL))
     pinned: dict[int, str] = field(default_factory=dict)
     tail: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=_TAIL))
+    settings: dict[int, str] = field(default_factory=dict)
     stride: int = 1
     seen: int = 0
 
@@ -105,7 +106,7 @@ class Quotes:
     def all(self) -> dict[int, str]:
         """Return every kept line by number."""
         tail = ((number, text[:QUOTE_CHARS]) for number, text in self.tail)
-        return dict(sorted({**self.even, **dict(self.special), **self.pinned, **dict(tail)}.items()))
+        return dict(sorted({**self.settings, **self.even, **dict(self.special), **self.pinned, **dict(tail)}.items()))
 
 
 class Sink:

@@ -11,7 +11,9 @@ from npudiag.parsers.prefixes import Peeled
 _STEP = re.compile(r"\bstep=(\d+), skipped=(\d+), lr=\[([^\],]*)")
 _SPEED = re.compile(r"global_step=(\d+), RunningAvgSamplesPerSec=([\d.]+), CurrSamplesPerSec=([\d.]+)")
 _MEMORY = re.compile(r"MaxMemAllocated=([\d.]+)GB")
-_OVERFLOW = re.compile(r"OVERFLOW! Rank (\d+) Skipping step\. Attempted loss scale: ([\d.e+-]+)(?:, reducing to ([\d.e+-]+))?")
+_OVERFLOW = re.compile(
+    r"OVERFLOW! Rank (\d+) Skipping step\. Attempted loss scale: ([\d.e+-]+)(?:, reducing to ([\d.e+-]+))?"
+)
 
 
 class DeepSpeed(Extractor):

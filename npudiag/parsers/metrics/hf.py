@@ -188,6 +188,9 @@ class Dictionaries(Extractor):
         pairs = dict(_PAIR.findall(text, start))
         sink = self.sink
         if "train_runtime" in pairs:
+            total = number(pairs.get("train_loss"))
+            if total is not None and total != total:
+                sink.add_event("validation", number_, name="train_loss", value=total)
             # Every rank prints it.
             self._ends += 1
             if self._ends <= 8:
@@ -296,20 +299,21 @@ class TrainerState(Extractor):
                 self._object(dict(_PAIR.findall(found)), number_, self.sink.raw)
             return False
         held: dict[str, str] = {}
-        where = [number_, ""]
+        where: tuple[int, str] = (number_, "")
 
         def line(at: int, part: str) -> bool:
+            nonlocal where
             if part.lstrip().startswith("]"):
                 return False
             if part.lstrip().startswith("}"):
-                self._object(held, int(where[0]), str(where[1]))
+                self._object(held, *where)
                 held.clear()
                 return True
             if len(held) < 100:
                 for key, value in _PAIR.findall(part):
                     held[key] = value
                     if key in ("loss", "eval_loss"):
-                        where[:] = [at, self.sink.raw]
+                        where = (at, self.sink.raw)
             return True
 
         self.sink.follow[(peeled.worker, peeled.rank, peeled.pid)] = line

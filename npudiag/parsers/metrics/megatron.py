@@ -280,7 +280,9 @@ _VALIDATION = re.compile(
 _VALUE = re.compile(r"([\w -]+?) value: +([-+\w.]+)")
 _MEMORY = re.compile(r"\[Rank (?P<rank>\d+)\] \(after (?P<step>\d+) iterations\) memory \(MB\) \|(?P<rest>.*)")
 _STEP = re.compile(r"iteration +(\d+)")
-_TIMER = re.compile(r" {2,}(?P<name>[\w/ .-]*?[\w/]) ?\.*: *(?:\((?P<low>[\d.]+), (?P<high>[\d.]+)\)|(?P<one>[\d.]+))? *$")
+_TIMER = re.compile(
+    r" {2,}(?P<name>[\w/ .-]*?[\w/]) ?\.*: *(?:\((?P<low>[\d.]+), (?P<high>[\d.]+)\)|(?P<one>[\d.]+))? *$"
+)
 _RANK_TIME = re.compile(r" +rank +(?P<rank>\d+): +(?P<value>[\d.]+) *$")
 _ARGUMENT = re.compile(r"^ *(?P<name>[a-z]\w{1,60}) \.{2,} (?P<value>\S+) *$")
 _WANTED = frozenset(
@@ -445,4 +447,3 @@ class Companions(Extractor):
             return True
 
         return line
-

@@ -90,10 +90,10 @@ class NpuSmi(Extractor):
             ({"device": 4, "health": "OK", "hbm_used_mb": 3404.0, "util_pct": 0.0},),
         ),
         Sample(
-            "| NPU     Name                  | Health          | Power(W)     Temp(C)           Hugepages-Usage(page) |\n"
-            "| Chip    Device                | Bus-Id          | AICore(%)    Memory-Usage(MB)                        |\n"
-            "| 8       310P3                 | OK              | NA           51                0     / 0             |\n"
-            "| 0       0                     | 0000:86:00.0    | 35           1550 / 21534                            |\n",
+            "| NPU  Name  | Health  | Power(W)  Temp(C)  Hugepages-Usage(page) |\n"
+            "| Chip  Device  | Bus-Id  | AICore(%)  Memory-Usage(MB)  |\n"
+            "| 8  310P3  | OK  | NA  51  0  / 0  |\n"
+            "| 0  0  | 0000:86:00.0  | 35  1550 / 21534  |\n",
             "npu_samples",
             ({"util_pct": 35.0, "hbm_used_mb": 1550.0, "hbm_total_mb": 21534.0, "temp_c": 51.0},),
         ),

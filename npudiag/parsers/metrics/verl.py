@@ -80,9 +80,7 @@ class Verl(Extractor):
             "train_steps",
             ({"step": 2, "step_time_ms": 96551.0, "mfu": 31.8},),
         ),
-        Sample(
-            "step:1 - train/loss:0.031 - train/lr(1e-3):0.004", "train_steps", ({"loss": 0.031, "lr": 4e-06},)
-        ),
+        Sample("step:1 - train/loss:0.031 - train/lr(1e-3):0.004", "train_steps", ({"loss": 0.031, "lr": 4e-06},)),
     )
 
     def read(self, number_: int, text: str, peeled: Peeled) -> bool:

@@ -111,7 +111,7 @@ class _Database:
 
 def _read_all(partial: Partial, db: _Database) -> None:
     raw = of(partial)
-    parts = (_facts, _breakdown, _analysed, _cluster, _kernels, _comm, _links, _api, _memory, _clock, _gc)
+    parts = (_facts, _breakdown, _analysed, _cluster, _kernels, _comm, _links, _api, _events, _memory, _clock, _gc)
     for part in parts:
         try:
             part(raw, db)
@@ -403,6 +403,35 @@ def _api(raw: Raw, db: _Database) -> None:
                 "max_us": high,
             },
         )
+
+
+_EVENTS = (
+    ("compile", "aclopCompileAndExecute%"),
+    ("synchronize", "aclrtSynchronize%"),
+    ("malloc", "aclrtFree%"),
+    ("malloc", "aclMallocMem%"),
+    ("malloc", "aclrtMalloc%"),
+)
+
+
+def _events(raw: Raw, db: _Database) -> None:
+    """Count what a trace shows in its CANN lane."""
+    if not db.has("CANN_API", "startNs", "endNs", "name") or not db.has("STRING_IDS"):
+        return
+    sums: dict[str, dict[str, Any]] = {}
+    for kind, pattern in _EVENTS:
+        sql = (
+            "SELECT s.value, COUNT(*), SUM(a.endNs - a.startNs) / 1e3, MAX(a.endNs - a.startNs) / 1e3"
+            " FROM CANN_API a JOIN STRING_IDS s ON s.id = a.name WHERE s.value LIKE ? GROUP BY 1"
+        )
+        for name, count, total, high in db.connection.execute(sql, (pattern,)).fetchmany(1000):
+            row = sums.setdefault(kind, {"kind": kind, "name": "", "count": 0, "total_us": 0.0, "max_us": -1.0})
+            row["count"] += count
+            row["total_us"] += total
+            if high > row["max_us"]:
+                row["name"], row["max_us"] = f"AscendCL@{name}"[:200], high
+    for row in sums.values():
+        raw.add("prof_events", row)
 
 
 def _memory(raw: Raw, db: _Database) -> None:

@@ -89,10 +89,11 @@ def _document(head: bytes, start: bytes) -> str | None:
     if inner and inner[:1] not in (b'"', b"{", b"}", b"]"):
         return None  # a log line: [ERROR] HCCL(...)
     if start[:1] == b"[":
-        begin = head[: 16 << 10]
-        return "prof-trace" if _TRACE.search(begin) and _EVENT_KEYS.search(begin) else None
+        events = head[: 16 << 10]
+        return "prof-trace" if _TRACE.search(events) and _EVENT_KEYS.search(events) else None
+    begin = head[: 64 << 10]
     for kind, pattern in _DOCUMENTS:
-        if pattern.search(head):
+        if pattern.search(begin):
             return kind
     return None
 

@@ -137,7 +137,7 @@ def rows(partial: Partial, stream: Stream, head: bytes, table: Table) -> Iterato
     short_last = False
     try:
         for row in reader:
-            if not any(cell.strip() for cell in row):
+            if not row or not (row[0].strip() or any(cell.strip() for cell in row)):
                 continue
             if not table.names:
                 _header(table, row)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
+from npudiag.discover.source import Source
 from npudiag.errors import SourceError
 from npudiag.parsers.base import Context, Partial, Stream, feed
 from npudiag.parsers.profiler.parser import damaged
 from npudiag.parsers.profiler.raw import of
+from npudiag.parsers.scan import Literals, Scanner
 
 _PIECE = 4 << 20
 _OVERLAP = 64 << 10
@@ -25,7 +28,6 @@ _EVENT = re.compile(
     rb"|(?P<freq>AI Core Freq)"
     rb"|(?P<step>ProfilerStep#\d+)"
     rb"|(?P<call>AscendCL@acl(?:opCompileAndExecute|rtSynchronize|rtFree|MallocMem|rtMalloc)[A-Za-z0-9]*)"
-    rb"|(?P<node>Node@launch)"
     rb"|(?P<gc>Python GC|GC|gc\.collect)"
     rb"|(?P<load>enumerate\(DataLoader\)[^\"\\]{0,80})"
     rb"|(?P<bn>(?:SyncBatchNorm|aten::batch_norm_gather_stats|aten::batch_norm_stats)[^\"\\]{0,60})"
@@ -34,6 +36,28 @@ _EVENT = re.compile(
 _TS = re.compile(rb'"ts": ?"?(\d+(?:\.\d+)?)')
 _DUR = re.compile(rb'"dur": ?"?(\d+(?:\.\d+)?)')
 _MHZ = re.compile(rb'"MHz": ?"?(\d+)')
+_RARE = (
+    '"AI Core Freq"',
+    '"Free"',
+    '"ProfilerStep#',
+    '"AscendCL@aclopCompile',
+    '"AscendCL@aclrtSynchronize',
+    '"AscendCL@aclrtFree',
+    '"AscendCL@aclMallocMem',
+    '"AscendCL@aclrtMalloc',
+    '"Python GC"',
+    '"GC"',
+    '"gc.collect"',
+    '"enumerate(DataLoader)',
+    '"SyncBatchNorm',
+    '"aten::batch_norm_gather_stats',
+    '"aten::batch_norm_stats',
+)
+_FREQUENT = ('"Computing"', '"Communication"', '"Communication(Not Overlapped)"')
+"""Needed only where no table of steps lies beside the trace."""
+_STEP_TABLE = "step_trace_time.csv"
+_AHEAD = 12
+"""Bytes between the quote of a name and the one of its key, blanks included."""
 _LANES = {
     b"Computing": "computing",
     b"Communication": "communication",
@@ -61,7 +85,10 @@ class _Sum:
 class _Scan:
     """What was seen so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lanes: bool) -> None:
+        texts = _RARE + (_FREQUENT if lanes else ())
+        self.scanner = Scanner(Literals(texts, (False,) * len(texts)))
+        self.lengths = [len(text) for text in texts]
         self.events: dict[str, _Sum] = {}
         self.lanes: dict[str, list[float]] = {name: [0, 0.0] for name in _LANES.values()}
         self.first, self.last = float("inf"), float("-inf")
@@ -69,9 +96,8 @@ class _Scan:
         self.steps: set[bytes] = set()
 
     def take(self, match: re.Match[bytes], line: int) -> None:
-        kind, rest = match.lastgroup, match["rest"]
-        # The group closed last is always the rest; the alternative that matched is the one with a value.
-        for kind in ("lane", "node", "freq", "call", "step", "gc", "load", "bn"):
+        rest = match["rest"]
+        for kind in ("lane", "freq", "call", "step", "gc", "load", "bn"):
             name = match[kind]
             if name is not None:
                 break
@@ -89,8 +115,6 @@ class _Scan:
             self.steps.add(name)
         elif kind == "call":
             self._event(_call(name), name, length, line)
-        elif kind == "node":
-            self._event("launch", name, length, line)
         elif duration is not None:
             self._event({"gc": "gc", "load": "dataloader", "bn": "sync-batch-norm"}[kind], name, length, line)
 
@@ -119,7 +143,7 @@ def _call(name: bytes) -> str:
 
 def read(partial: Partial, stream: Stream, head: bytes, context: Context) -> None:
     """Scan a trace. Lines are counted: most traces are one line, then every event stands in line 1."""
-    scan = _Scan()
+    scan = _Scan(lanes=not _has_steps(context.source))
     ahead = b""
     line = 1
     tail = b""
@@ -151,14 +175,29 @@ def read(partial: Partial, stream: Stream, head: bytes, context: Context) -> Non
     _hand_over(partial, scan)
 
 
+def _has_steps(source: Source) -> bool:
+    """Whether the table of steps lies beside a trace on disk: then the trace need not be asked for them."""
+    if source.location is None or source.container is not None:
+        return False
+    try:
+        return (Path(source.location).parent / _STEP_TABLE).stat().st_size > 0
+    except (OSError, ValueError):
+        return False
+
+
 def _take(scan: _Scan, block: bytes, line: int) -> int:
     """Look at the events of a block; return the line it ends in."""
     breaks = block.count(b"\n")
     at, here = 0, line
-    for match in _EVENT.finditer(block):
+    for literal, end in zip(*scan.scanner.scan(block), strict=True):
+        quote = end - scan.lengths[literal]
+        start = block.rfind(b'"name"', max(quote - _AHEAD, 0), quote)
+        match = _EVENT.match(block, start) if start >= 0 else None
+        if match is None:
+            continue
         if breaks:
-            here += block.count(b"\n", at, match.start())
-            at = match.start()
+            here += block.count(b"\n", at, start)
+            at = start
         scan.take(match, here)
     return line + breaks
 

@@ -1,0 +1,210 @@
+"""Statistics of serving engines: queues, cache, speed.
+
+Engines print averages over the last window, ten seconds as a rule. A prompt throughput of nothing in one of them
+only means that no prefill ended in it; the hit rate of the prefix cache is a moving aggregate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from npudiag.analyses.series import groups
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from npudiag.tables.store import Store
+
+    Floats = npt.NDArray[np.float64]
+
+_COLUMNS = (
+    "running",
+    "waiting",
+    "swapped",
+    "kv_usage_pct",
+    "prefix_hit_pct",
+    "prompt_tps",
+    "generation_tps",
+    "preemptions",
+    "acceptance_pct",
+)
+
+
+@dataclass(slots=True)
+class Engine:
+    """The statistics of one engine, in order.
+
+    Attributes:
+        name: Engine or rank, None where the line does not say.
+        file: Where they stand.
+        line: Lines.
+        time: Microseconds since 1970, NaN where unknown.
+        values: By column.
+    """
+
+    name: str | None
+    file: str
+    line: Floats
+    time: Floats
+    values: dict[str, Floats]
+
+    def __len__(self) -> int:
+        return int(self.line.size)
+
+
+def engines(store: Store) -> list[Engine]:
+    """Return the engines, worked out once."""
+    known: list[Engine] | None = store.memo.get("engines")
+    if known is not None:
+        return known
+    columns = store.columns("serving")
+    out: list[Engine] = []
+    if columns.size:
+        files, names = columns.codes("file"), columns.codes("engine")
+        values = {name: columns.numbers(name) for name in _COLUMNS}
+        lines, times = columns.numbers("line"), columns.numbers("time")
+        key = (files + 1) * (int(names.max()) + 2) + names + 1
+        for one in np.unique(key):
+            rows = np.flatnonzero(key == one)
+            first = int(rows[0])
+            out.append(
+                Engine(
+                    columns.texts("engine")[names[first]] if names[first] >= 0 else None,
+                    columns.texts("file")[files[first]] if files[first] >= 0 else "",
+                    lines[rows],
+                    times[rows],
+                    {name: column[rows] for name, column in values.items()},
+                )
+            )
+    store.memo["engines"] = out
+    return out
+
+
+def queueing(one: Engine) -> tuple[int, int] | None:
+    """Find the longest stretch of six statistics or more in which requests wait although the cache has room.
+
+    Room: less than 70 % of the KV cache in use, the share below which memory does not hold requests back.
+
+    Returns:
+        First and last row.
+    """
+    waiting, usage = one.values["waiting"], one.values["kv_usage_pct"]
+    running = one.values["running"]
+    held = (waiting >= np.maximum(4, 0.25 * np.nan_to_num(running))) & (usage < 70) & (running > 0)
+    found = [group for group in groups(np.flatnonzero(held), 1) if group[1] - group[0] >= 5]
+    return max(found, key=lambda group: group[1] - group[0], default=None)
+
+
+def pressure(one: Engine) -> tuple[int, float, float] | None:
+    """Find a KV cache that fills: 12 statistics or more, rising by 20 points to 90 % and more, nobody waiting yet.
+
+    Returns:
+        Row of the highest use, the use at first and at last.
+    """
+    usage = one.values["kv_usage_pct"]
+    rows = np.flatnonzero(np.isfinite(usage))
+    if rows.size < 12:
+        return None
+    blocks = [float(np.median(part)) for part in np.array_split(usage[rows], 4)]
+    if blocks[-1] < 90 or blocks[-1] - blocks[0] < 20 or any(b < a - 2 for a, b in pairwise(blocks)):
+        return None
+    if float(np.nanmax(np.nan_to_num(one.values["waiting"][rows]))) > 0:
+        return None
+    return int(rows[int(np.argmax(usage[rows]))]), blocks[0], blocks[-1]
+
+
+def single_stream(one: Engine) -> tuple[int, float, int] | None:
+    """Return a slow decode: tokens per second and request while up to eight run and no prompt is read.
+
+    Returns:
+        A typical row, tokens per second of one request, and the statistics it rests on.
+    """
+    running, made, read = one.values["running"], one.values["generation_tps"], one.values["prompt_tps"]
+    rows = np.flatnonzero((running >= 1) & (running <= 8) & (made > 0) & (read == 0))
+    # A request that begins or ends within the window makes the average too low.
+    same = [
+        bool((i > 0 and running[i - 1] == running[i]) or (i + 1 < len(one) and running[i + 1] == running[i]))
+        for i in rows
+    ]
+    rows = rows[np.array(same, dtype=bool)]
+    each = made[rows] / running[rows]
+    # What is plain is said of two statistics: a few tokens per second and request are slow on any card.
+    if rows.size < (2 if rows.size and float(each.max()) < 4 else 4):
+        return None
+    typical = float(np.median(each))
+    return int(rows[int(np.argmin(np.abs(each - typical)))]), typical, int(rows.size)
+
+
+def prefix_misses(one: Engine) -> tuple[int, float, float] | None:
+    """Return row, hit rate and prompt tokens per second where a busy engine finds hardly any prefix again.
+
+    Asked of 12 statistics or more with prompts being read.
+    """
+    hit, read = one.values["prefix_hit_pct"], one.values["prompt_tps"]
+    rows = np.flatnonzero(np.isfinite(hit) & (read > 0))
+    if rows.size < 12:
+        return None
+    last = float(np.median(hit[rows[-6:]]))
+    return (int(rows[-1]), last, float(np.median(read[rows]))) if last < 1.0 else None
+
+
+def preempting(one: Engine) -> tuple[int, int, int] | None:
+    """Return row, preemptions in all and statistics with new ones, from three on."""
+    told = one.values["preemptions"]
+    rows = np.flatnonzero(np.isfinite(told))
+    if rows.size < 2:
+        return None
+    counts = told[rows]
+    cumulative = bool(np.all(np.diff(counts) >= 0)) and counts[-1] > 0
+    fresh = np.diff(counts, prepend=counts[0] if cumulative else 0) if cumulative else counts
+    total = float(counts[-1] - counts[0]) if cumulative else float(counts.sum())
+    times = int(np.sum(fresh > 0))
+    if total < 3 or times < 2:
+        return None
+    return int(rows[int(np.flatnonzero(fresh > 0)[-1])]), int(total), times
+
+
+def slower(one: Engine) -> tuple[int, float, float] | None:
+    """Find tokens per second that fall by 40 % while as many requests run, in 24 statistics or more.
+
+    Returns:
+        Row, tokens per second before and after.
+    """
+    running, made = one.values["running"], one.values["generation_tps"]
+    rows = np.flatnonzero((running >= 1) & (made > 0))
+    if rows.size < 24:
+        return None
+    third = rows.size // 3
+    early, late = rows[:third], rows[-third:]
+    before, after = float(np.median(made[early])), float(np.median(made[late]))
+    load = float(np.median(running[late])) / float(np.median(running[early]))
+    read = one.values["prompt_tps"]
+    reading = float(np.nanmedian(read[late])) / max(float(np.nanmedian(read[early])), 1.0)
+    if after > 0.6 * before or not 0.8 <= load <= 1.25 or reading > 1.3:
+        return None
+    return int(late[int(np.argmin(np.abs(made[late] - after)))]), before, after
+
+
+def gap(one: Engine) -> tuple[int, float, float] | None:
+    """Find statistics that stay away while requests run: ten times the usual distance and two minutes.
+
+    Idle engines print nothing at level INFO, so the statistic before the gap must show running requests.
+
+    Returns:
+        Row behind the gap, its seconds, the usual seconds.
+    """
+    gaps = np.diff(one.time) / 1e6
+    good = gaps[np.isfinite(gaps) & (gaps > 0)]
+    if good.size < 6:
+        return None
+    usual = float(np.median(good))
+    running = one.values["running"]
+    rows = np.flatnonzero((gaps > max(120.0, 10 * usual)) & (gaps < 86400) & (running[:-1] > 0) & (running[1:] > 0))
+    if not rows.size:
+        return None
+    worst = int(rows[int(np.argmax(gaps[rows]))])
+    return worst + 1, float(gaps[worst]), usual
