@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from npudiag._version import __version__
 from npudiag.advice import resolve
 from npudiag.advice import stack as stacks
-from npudiag.analyses import profile, profile_bound, runs, summary, topology, waits
+from npudiag.analyses import runs, summary, topology, waits
 from npudiag.config import Suppression, selects
 from npudiag.diagnosis import blame, order, suppress, verdict
 from npudiag.diagnosis import findings as making
@@ -29,6 +29,7 @@ from npudiag.tables.records import LogRecord
 from npudiag.tables.store import Store, moment
 
 if TYPE_CHECKING:
+    from npudiag.analyses.profile import Profiles
     from npudiag.engine.load import RulePack
 
 _BUCKETS = 240
@@ -170,7 +171,7 @@ def conclude(
 ) -> tuple[Result, Store]:
     """Go from parsed partials to the document."""
     with timings.stage("tables"):
-        profiles = profile.derive(ingested.partials)
+        profiles = _profiles(ingested)
         store = fill(ingested)
         if profiles is not None:
             ingested.problems.extend(profiles.problems)
@@ -207,6 +208,15 @@ def conclude(
         timings=timings.total(),
     )
     return result, store
+
+
+def _profiles(ingested: Ingested) -> Profiles | None:
+    """Return the tables of profiler captures; None, and nothing loaded for it, where there are none."""
+    if not any(partial.packed for partial in ingested.partials):
+        return None
+    from npudiag.analyses import profile
+
+    return profile.derive(ingested.partials)
 
 
 def vars_of(process: topology.Process) -> dict[str, Any]:
@@ -472,8 +482,10 @@ def facts(store: Store, topo: topology.Topology) -> dict[str, Any]:
         if found := metrics.summarise(store):
             out["metrics"] = found
     if store.size("prof_steps"):
-        steps, comm, captures = (store.rows(name) for name in ("prof_steps", "prof_comm", "prof_captures"))
-        out["profile"] = profile_bound.summary(steps, comm, captures)
+        from npudiag.analyses import profile_bound
+
+        names = ("prof_steps", "prof_comm", "prof_captures", "prof_kernels")
+        out["profile"] = profile_bound.summary(*(store.rows(name) for name in names))
     return out
 
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from _gen import collectives, devices, healthy, metrics, profiles, serving
+from _gen import collectives, devices, healthy, launches, metrics, profiles, serving
 from _gen.shapes import Job
 
 JOBS: dict[str, Callable[[], Job]] = {
@@ -37,6 +37,8 @@ JOBS: dict[str, Callable[[], Job]] = {
     "loss-oscillation": metrics.loss_oscillation,
     "slow-stretch": metrics.slow_stretch,
     "low-utilisation": metrics.low_utilisation,
+    "launch-script-faults": launches.launch_script_faults,
+    "launch-script-clean": launches.launch_script_clean,
 }
 
 

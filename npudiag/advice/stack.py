@@ -77,6 +77,8 @@ _FRAMEWORKS = {
 }  # fmt: skip
 _PATH_VERSION = re.compile(r"MindSpeed[-_]LLM[-_/@]?v?(1\.0\.RC\d|\d+\.\d+\.\d+)\b")
 _RECORDS = 4000
+_WHOLE_DUMP = 150
+"""A dump of fewer options than this is an excerpt: that it lacks those of a framework says nothing."""
 _NPU_MARKS = re.compile(r"NPU|ASCEND|HCCL")
 
 
@@ -230,6 +232,8 @@ def _of_job(job: Job, stated: tuple[str, str | None] | None) -> None:
         ascend = any(_NPU_MARKS.search(name) for name in (*job.env, *job.variables))
         # A dump also holds what nobody typed; of typed options one that only MindSpeed-LLM has decides.
         margin = 3 if job.source == "dump" else 1
+        if job.source == "dump" and score < other + margin and len(flags) < _WHOLE_DUMP:
+            return
         job.stack = MINDSPEED_LLM if score >= other + margin or (score == other and ascend) else MEGATRON
     job.versions = llm if job.stack == MINDSPEED_LLM else megatron
     for setting in job.all():

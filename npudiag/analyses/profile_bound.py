@@ -139,11 +139,14 @@ def primary(job: Job) -> str:
     return max(LOSSES, key=lambda name: job.shares[name])
 
 
-def summary(steps: Iterable[Row], comm: Iterable[Row], captures: Iterable[Row]) -> list[dict[str, Any]]:
+def summary(
+    steps: Iterable[Row], comm: Iterable[Row], captures: Iterable[Row], kernels: Iterable[Row]
+) -> list[dict[str, Any]]:
     """Return what each job is bound by, its split in percent of the step time, and which export the numbers are from.
 
     A job that loses little to anything is bound by computing.
     """
+    top = _top_kernels(kernels)
     forms: dict[str, dict[str, int]] = {}
     for row in captures:
         if row.get("used") and row.get("form"):
@@ -162,6 +165,32 @@ def summary(steps: Iterable[Row], comm: Iterable[Row], captures: Iterable[Row]) 
                 "ranks": len(job.ranks),
                 "steps": job.steps,
                 "exports": forms.get(job.name, {}),
+                "kernels": top.get(job.name, []),
             }
         )
     return out
+
+
+def _top_kernels(rows: Iterable[Row], most: int = 8) -> dict[str, list[dict[str, Any]]]:
+    """Return the operator types that take most time, by job."""
+    sums: dict[str, dict[tuple[str, str], list[float]]] = {}
+    totals: dict[str, float] = {}
+    for row in rows:
+        job = str(row.get("job") or "")
+        total = sums.setdefault(job, {}).setdefault((row.get("type") or "?", row.get("core") or ""), [0.0, 0.0])
+        total[0] += row.get("total_us") or 0.0
+        total[1] += row.get("count") or 0
+        totals[job] = totals.get(job, 0.0) + (row.get("total_us") or 0.0)
+    return {
+        job: [
+            {
+                "type": kind,
+                "core": core,
+                "count": int(count),
+                "total_us": round(spent, 1),
+                "of_kernels_pct": round(100 * spent / totals[job], 2) if totals[job] else 0.0,
+            }
+            for (kind, core), (spent, count) in sorted(found.items(), key=lambda item: -item[1][0])[:most]
+        ]
+        for job, found in sums.items()
+    }

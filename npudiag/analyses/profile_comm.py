@@ -8,6 +8,7 @@ moves on planes that are not counted, and transfer and waiting are both zero).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from npudiag.parsers.profiler.raw import CommOps
@@ -153,7 +154,7 @@ def _sides(
     files: dict[int, str] = {}
     steps: dict[int, int] = {}
     for order, (capture, path, ops) in enumerate(chosen):
-        for rank in {int(rank) for rank in _ranks(capture, order, ops)}:
+        for rank in map(int, set(_ranks(capture, order, ops).tolist())):
             files[rank], steps[rank] = path, max(len(ops.steps), 1)
         number = capture.rank if capture.rank is not None else _UNKNOWN + order
         for (where, what, rank), data in ops.moved.items():
@@ -224,9 +225,7 @@ def _medians(rows: list[Row]) -> None:
     for row in rows:
         if row["src"] != row["dst"] and row["bandwidth_gbps"]:
             by_transport.setdefault(row["transport"], []).append(row["bandwidth_gbps"])
+    usual = {transport: (median(values), len(values)) for transport, values in by_transport.items()}
     for row in rows:
-        values = sorted(by_transport.get(row["transport"], ()))
-        if values:
-            middle = len(values) // 2
-            row["median_gbps"] = values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
-            row["links"] = len(values)
+        if row["transport"] in usual:
+            row["median_gbps"], row["links"] = usual[row["transport"]]

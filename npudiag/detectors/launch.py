@@ -23,7 +23,8 @@ Params = Mapping[str, Any]
 _PLACEHOLDER = re.compile(
     r"(?i)\byour[ _-](?:[\w.]+[ _-]){0,4}(?:path|dir|directory|file|name|model|data|tokenizer|ckpt|checkpoint|ip"
     r"|addr\w*|key|token|prefix|output)\b|\bplease[ _](?:fill|set|input|modify)"
-    r"|<(?:your|path|ip|model|data|tokenizer)\b[^>]*>|\b(?:path|model|ckpt|data)/to/(?:your/)?\w+|\bxxx+\b|\bx\.x\.x\.x\b|\bTODO\b|\bCHANGE[_ ]?ME\b"
+    r"|<(?:your|path|ip|model|data|tokenizer)\b[^>]*>"
+    r"|\b(?:path|model|ckpt|data)/to/(?:your/)?\w+|\bxxx+\b|\bx\.x\.x\.x\b|\bTODO\b|\bCHANGE[_ ]?ME\b"
 )
 _LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 _LAYOUT = re.compile(r"(?i)(?<![a-z])(tp|pp|ep|cp)[-_]?(\d{1,3})(?![0-9])")

@@ -333,6 +333,7 @@ def _late(
             **({"votes": votes} if votes is not None else {}),
         },
         ranks=[number],
+        devices=_devices(rank),
         steps=_steps([rank]) if rank is not None else None,
         severity="warning" if cost >= params["warning_pct"] else "info",
         confidence="medium" if job.steps <= 1 else None,
@@ -340,6 +341,11 @@ def _late(
         lost_ms=round(per_step, 3),
         basis="waiting of the other ranks in collectives" if votes is not None else "step breakdown of the ranks",
     )
+
+
+def _devices(rank: Rank | None) -> list[int] | None:
+    found = {row["device"] for row in rank.rows if row.get("device") is not None} if rank is not None else set()
+    return sorted(found) if found else None
 
 
 def slow_link(store: Store, params: Params) -> list[Hit]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_ASKS = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(?:select|with|from|values|table)\b", re.IGNORECASE | re.DOTALL)
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
@@ -158,7 +159,9 @@ class Store:
             statements = duckdb.extract_statements(sql)
         except duckdb.Error as exc:
             raise QueryError(f"the statement cannot be read: {_first_line(exc)}") from exc
-        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        # Some releases rewrite PRAGMA and the like to a SELECT before they tell its type.
+        single = len(statements) == 1 and statements[0].type == duckdb.StatementType.SELECT
+        if not single or not _ASKS.match(sql):
             raise QueryError(
                 "only a single SELECT statement is allowed",
                 hint="tables: " + ", ".join(TABLES),

@@ -16,8 +16,8 @@ def _line(
     return (
         f" [{now:%Y-%m-%d %H:%M:%S}] iteration {number:8d}/{total:8d} | consumed samples: {number * 128:12d} | elapsed "
         f"time per iteration (ms): {took:.1f} | throughput per GPU (TFLOP/s/GPU): {tflops:.1f} | learning rate: "
-        f"{rate:.6E} | global batch size:   128 | lm loss: {loss:.6E} | loss scale: 1.0 | grad norm: {norm:.3f} | number "
-        "of skipped iterations:   0 | number of nan iterations:   0 |"
+        f"{rate:.6E} | global batch size:   128 | lm loss: {loss:.6E} | loss scale: 1.0 | grad norm: {norm:.3f} "
+        "| number of skipped iterations:   0 | number of nan iterations:   0 |"
     )
 
 
@@ -47,7 +47,8 @@ def loss_oscillation() -> Job:
                 "the learning rate is too high for the batch. Speed and memory are fine."
             ),
             zh=(
-                "8 个 rank 的预训练任务，学习率相对 batch 过大，loss 以 16 步为周期振荡，幅度超过 10%；速度与显存均正常。"
+                "8 个 rank 的预训练任务，学习率相对 batch 过大，"
+                "loss 以 16 步为周期振荡，幅度超过 10%；速度与显存均正常。"
             ),
             expect="""\
 exit: 0
@@ -85,7 +86,8 @@ def slow_stretch() -> Job:
                     hot = slow and node == "node-b" and device == 5
                     power = (241.0 if hot else 262.0) + 6 * rnd.random()
                     rows.append(
-                        f"{epoch},{device},{power:.1f},{1450 if hot else 1800},{(96 if hot else 61) + rnd.randint(0, 3)}"
+                        f"{epoch},{device},{power:.1f},{1450 if hot else 1800},"
+                        f"{(96 if hot else 61) + rnd.randint(0, 3)}"
                     )
     folder.text("node-a/train.log", lines)
     for node, rows in readings.items():
@@ -98,7 +100,8 @@ def slow_stretch() -> Job:
                 "Sixteen ranks on two nodes. From step 5290 to 5379 each step takes a fifth longer: card 5 of node-b "
                 "gets hot and lowers its clock, and every other rank waits for it."
             ),
-            zh="两个节点共 16 个 rank。第 5290 至 5379 步耗时增加约五分之一：node-b 的 5 号卡过热降频，其他 rank 均在等待它。",
+            zh="两个节点共 16 个 rank。"
+            "第 5290 至 5379 步耗时增加约五分之一：node-b 的 5 号卡过热降频，其他 rank 均在等待它。",
             expect="""\
 exit: 0
 verdict: findings
@@ -151,7 +154,8 @@ def low_utilisation() -> Job:
                 "Eight ranks train with a single data worker. Readings of npu-smi show the AI Cores busy for a third "
                 "of the time, while memory is well filled and the loss falls."
             ),
-            zh="8 个 rank 训练时只有一个数据加载进程。npu-smi 采样显示 AI Core 利用率约三分之一，显存占用正常，loss 正常下降。",
+            zh="8 个 rank 训练时只有一个数据加载进程。"
+            "npu-smi 采样显示 AI Core 利用率约三分之一，显存占用正常，loss 正常下降。",
             expect="""\
 exit: 0
 verdict: findings

@@ -105,8 +105,8 @@ class _Database:
         """Return the rows of a statement that gives numbers; those with a missing number are left out."""
         import numpy as np
 
-        found = [row for row in self.rows(sql) if None not in row]
-        return np.array(found, dtype=np.float64).reshape(-1, width)
+        whole = (row for row in self.connection.execute(sql) if None not in row)
+        return np.fromiter((value for row in whole for value in row), dtype=np.float64).reshape(-1, width)
 
 
 def _read_all(partial: Partial, db: _Database) -> None:
@@ -294,7 +294,7 @@ def _kernels(raw: Raw, db: _Database) -> None:
     state = db.first("COMPUTE_TASK_INFO", "opState")
     blocks = db.first("COMPUTE_TASK_INFO", "blockDim", "blockNum", "block_dim")
     texts: dict[int, str] = dict(db.rows("SELECT id, value FROM STRING_IDS"))
-    found = db.rows(
+    found = db.connection.execute(
         f"SELECT c.opType, c.taskType, c.name, (t.endNs - t.startNs) / 1e3, c.{shapes if shapes != 'NULL' else 'name'},"
         f" {state if state == 'NULL' else 'c.' + state}, {blocks if blocks == 'NULL' else 'c.' + blocks}"
         " FROM COMPUTE_TASK_INFO c JOIN TASK t ON t.globalTaskId = c.globalTaskId"
