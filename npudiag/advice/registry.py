@@ -8,7 +8,7 @@ there. All data lies in ``data/*.json`` and is read when first asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -230,6 +230,7 @@ def dashed(option: str) -> str:
     return "--" + bare.replace("_", "-") if bare else name
 
 
+@lru_cache(maxsize=65536)
 def accepts(stack: str, version: str | None, option: str) -> Acceptance:
     """Say whether a release accepts an option.
 
@@ -290,6 +291,7 @@ def _defined(stack: str) -> tuple[str, ...]:
     return (MINDSPEED, MEGATRON) if stack == MINDSPEED else (MEGATRON,)
 
 
+@lru_cache(maxsize=8192)
 def lookup(option: str, stack: str | None = None, version: str | None = None) -> Entry | None:
     """Return what is known of an option, a variable or a configuration key.
 
@@ -354,8 +356,13 @@ def _option(option: str, stack: str, version: str | None) -> Entry | None:
     )
 
 
-def names(stack: str, version: str | None = None) -> Iterator[str]:
-    """Yield the options that a stack is known to accept."""
+@lru_cache(maxsize=32)
+def names(stack: str, version: str | None = None) -> tuple[str, ...]:
+    """Return the options that a stack is known to accept."""
+    return tuple(_names(stack, version))
+
+
+def _names(stack: str, version: str | None) -> Iterator[str]:
     if stack in COMPLETE:
         seen: set[str] = set()
         for repository in _defined(stack):
@@ -393,6 +400,7 @@ def nearest(option: str, stack: str | None = None, version: str | None = None, *
     return list(dict.fromkeys([*reordered, *close, *positive]))[:most]
 
 
+@lru_cache(maxsize=4096)
 def invented_name(option: str) -> tuple[str, Invented] | None:
     """Return the entry of a made-up name, whatever its dashes and underscores."""
     plain = re.sub("[-_]", "", option.partition("=")[0].lower())
@@ -402,10 +410,11 @@ def invented_name(option: str) -> tuple[str, Invented] | None:
     return None
 
 
-def constraints(stack: str) -> Sequence[Constraint]:
+@lru_cache(maxsize=32)
+def constraints(stack: str) -> tuple[Constraint, ...]:
     """Return the constraints that hold for a stack."""
     whose = _defined(stack) if stack in COMPLETE else (stack,)
-    return [item for item in _constraints() if any(name in item.stacks for name in whose)]
+    return tuple(item for item in _constraints() if any(name in item.stacks for name in whose))
 
 
 def text(name: str) -> Words | None:

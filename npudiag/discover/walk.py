@@ -3,7 +3,8 @@
 Decisions:
 
 * Files come in the order of the arguments, within a folder by name, files ahead of subfolders.
-* What is met twice (overlapping arguments, hard links, links) is read once, under the first path that is no link.
+* What is met twice (overlapping arguments, links) is read once, under the first path that is no link; hard links are
+  files of their own.
 * A symbolic link is followed once everything else was found, and only where it leads to something inside the
   arguments that was not found yet. One that leads to a folder it lies in is reported as ``loop``, one that leads
   outside as ``escape``, one that leads nowhere as ``vanished``. An argument may itself be a link.
@@ -102,7 +103,7 @@ class _Walk:
         self.found = Discovery()
         self._limits = limits
         self._roots = [os.path.realpath(location) for location in locations]
-        self._files: set[_Inode] = set()
+        self._files: set[tuple[object, ...]] = set()
         self._folders: set[_Inode] = set()
         self._links: list[tuple[str, str]] = []
         self._full = False
@@ -168,9 +169,11 @@ class _Walk:
     def _file(self, location: str, path: str, status: os.stat_result) -> None:
         inode = _inode(status)
         if inode:
-            if inode in self._files:
+            # Hard links are files of their own: two ranks may share one file, and each is a rank.
+            key = inode if status.st_nlink < 2 else (*inode, os.path.realpath(location))  # noqa: PTH100
+            if key in self._files:
                 return
-            self._files.add(inode)
+            self._files.add(key)
         if len(self.found.sources) >= self._limits.max_files:
             self._full = True
             self._problem(path, "limit", f"only the first {self._limits.max_files} files were looked at")

@@ -561,7 +561,7 @@ def profile_healthy_4_ranks() -> Job:
     """Four ranks, well overlapped."""
     return _job(
         "profile-healthy-4-ranks",
-        Plan(seed="healthy"),
+        Plan(seed="healthy", layers=3),
         case_text(
             title="Profiler captures of four ranks, nothing to gain",
             en=(
@@ -578,7 +578,7 @@ def profile_comm_bound() -> Job:
     """Four ranks whose reductions run after the backward pass of each layer, on nobody's time but the step's."""
     return _job(
         "profile-comm-bound",
-        Plan(seed="comm", overlap=False, transfer_us=6000.0),
+        Plan(seed="comm", layers=3, overlap=False, transfer_us=6000.0),
         case_text(
             title="Profiler captures of four ranks, half the step is communication",
             en=(
@@ -599,7 +599,7 @@ def profile_slow_rank() -> Job:
     """Rank 2 computes a third longer."""
     return _job(
         "profile-slow-rank",
-        Plan(seed="slow", slow_rank=2, slow_factor=1.35),
+        Plan(seed="slow", layers=3, slow_rank=2, slow_factor=1.35),
         case_text(
             title="Profiler captures of four ranks, rank 2 is late",
             en=(

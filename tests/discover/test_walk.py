@@ -105,10 +105,11 @@ def test_overlapping_arguments_read_once(tmp_path: Path) -> None:
 
 
 @posix
-def test_hard_links_read_once(tmp_path: Path) -> None:
+def test_hard_links_are_files_of_their_own(tmp_path: Path) -> None:
     first = put(tmp_path / "input" / "a.log")
     os.link(first, tmp_path / "input" / "b.log")
-    assert names(tmp_path / "input") == ["input/a.log"]
+    assert names(tmp_path / "input") == ["input/a.log", "input/b.log"]
+    assert names(tmp_path / "input", tmp_path / "input" / "a.log") == ["input/a.log", "input/b.log"]
 
 
 def test_version_control_is_passed_over(tmp_path: Path) -> None:
