@@ -133,9 +133,7 @@ def arrange(found: Sequence[tuple[Rule, Finding]]) -> list[Finding]:
             if finding.trust in ("generic", "envelope") and better:
                 if severity_rank(other) >= 2 or (finding.trust == "envelope" and _weight(other) == 1):
                     link(finding, other)
-            elif waits and better:
-                link(finding, other)
-            elif (
+            elif (waits and better) or (
                 finding.category in _WAITS_FOR_A_RANK
                 and (finding.trust != "cause" or _same_place(finding, other))
                 and other.category in _BREAKS_A_RANK

@@ -170,7 +170,7 @@ class _Walk:
         inode = _inode(status)
         if inode:
             # Hard links are files of their own: two ranks may share one file, and each is a rank.
-            key = inode if status.st_nlink < 2 else (*inode, os.path.realpath(location))  # noqa: PTH100
+            key = inode if status.st_nlink < 2 else (*inode, os.path.realpath(location))
             if key in self._files:
                 return
             self._files.add(key)

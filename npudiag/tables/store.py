@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_ASKS = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(?:select|with|from|values|table)\b", re.IGNORECASE | re.DOTALL)
+_ASKS = re.compile(
+    r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(?:select|with|from|values|table)\b", re.IGNORECASE | re.DOTALL
+)
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 

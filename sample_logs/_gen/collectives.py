@@ -6,7 +6,7 @@ import random
 from datetime import datetime, timedelta
 
 from _gen import cann, console
-from _gen.shapes import case_text, Clock, Folder, Job, ctime, make_ranks, name_stamp, slog
+from _gen.shapes import Clock, Folder, Job, case_text, ctime, make_ranks, name_stamp, slog
 
 
 def hccl_link_timeout_dead_peer() -> Job:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from _gen import cann, console
 from _gen.healthy import device_tree
-from _gen.shapes import case_text, Clock, Folder, Job, make_ranks, name_stamp, stamp
+from _gen.shapes import Clock, Folder, Job, case_text, make_ranks, name_stamp, stamp
 
 
 def aicore_exception_one_of_eight() -> Job:

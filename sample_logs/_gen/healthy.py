@@ -6,7 +6,7 @@ import random
 from datetime import datetime, timedelta
 
 from _gen import cann, console
-from _gen.shapes import case_text, Clock, Folder, Job, make_ranks, name_stamp, slog
+from _gen.shapes import Clock, Folder, Job, case_text, make_ranks, name_stamp, slog
 
 
 def device_tree(folder: Folder, base: str, moment: datetime, rnd: random.Random, device: int = 0) -> None:
@@ -222,8 +222,8 @@ def noisy_but_healthy() -> Job:
             ),
             zh=(
                 "包含 ERROR 级别的驱动例行打印、弃用告警、第二次重试即成功的 checkpoint 保存、"
-                "被重试的网络请求、开机期间的一次端口闪断，以及提到错误和内存字样的配置文本。作业正常结束，不应报告高于 "
-                "info 级别的问题。"
+                "被重试的网络请求、开机期间的一次端口闪断，以及提到错误和内存字样的配置文本。"
+                "作业正常结束，不应报告高于 info 级别的问题。"
             ),
             expect="""\
 exit: 0

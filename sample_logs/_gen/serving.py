@@ -6,7 +6,7 @@ import json
 import random
 from datetime import datetime, timedelta
 
-from _gen.shapes import case_text, Folder, Job
+from _gen.shapes import Folder, Job, case_text
 
 CYAN, RESET = "\x1b[1;36m", "\x1b[0;0m"
 

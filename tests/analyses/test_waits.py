@@ -41,7 +41,9 @@ def people(size: int) -> list[LogRecord]:
 
 
 def test_a_chain_leads_to_its_end() -> None:
-    found = graph(*people(4), transport("worker-3", 103, 2), transport("worker-2", 102, 1), transport("worker-1", 101, 0))
+    found = graph(
+        *people(4), transport("worker-3", 103, 2), transport("worker-2", 102, 1), transport("worker-1", 101, 0)
+    )
     assert [(party.node, party.rank, party.device) for party in found.culprits] == [("worker-0", 0, 0)]
     assert found.waiters == [3]
     assert not found.circle
@@ -74,7 +76,10 @@ def test_a_peer_without_a_log_is_named_by_its_address() -> None:
 
 def test_the_most_waited_for_comes_first() -> None:
     found = graph(*people(5), notify("worker-0", 100, 4), notify("worker-1", 101, 4), notify("worker-2", 102, 3))
-    assert [(party.rank, number) for party, number in zip(found.culprits, found.waiters, strict=True)] == [(4, 2), (3, 1)]
+    assert [(party.rank, number) for party, number in zip(found.culprits, found.waiters, strict=True)] == [
+        (4, 2),
+        (3, 1),
+    ]
 
 
 def test_an_unknown_rank_number_is_no_edge() -> None:

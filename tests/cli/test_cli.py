@@ -183,7 +183,9 @@ def test_standard_input(job: Path) -> None:
 
 
 def test_query(job: Path) -> None:
-    done = npudiag("query", job, "select level, sum(count) as n from log_counts group by level order by n", "--format", "csv")
+    done = npudiag(
+        "query", job, "select level, sum(count) as n from log_counts group by level order by n", "--format", "csv"
+    )
     assert done.stdout.decode().replace("\r", "") == "level,n\nERROR,1.0\nINFO,25.0\n"
     listing = npudiag("query", job)
     assert b"log_counts" in listing.stdout and listing.returncode == 0
@@ -204,7 +206,7 @@ def test_suppressions_and_selection_from_the_configuration(job: Path, tmp_path: 
     done = npudiag("gate", job, "--json", "-", cwd=tmp_path)
     result = json.loads(done.stdout)
     assert done.returncode == 0
-    assert [finding["suppressed"] for finding in result["findings"]][0] == {"reason": "known kernel bug"}
+    assert next(finding["suppressed"] for finding in result["findings"]) == {"reason": "known kernel bug"}
     assert result["facts"]["unused_suppressions"] == ["HCC (old): nothing to suppress"]
     assert npudiag("gate", job, "--no-config", cwd=tmp_path).returncode == 1
 
@@ -236,7 +238,7 @@ def test_hostile_files_leave_the_rest_analysed(job: Path, tmp_path: Path) -> Non
     assert reasons["job/outside.log"] == "escape"
     assert "job/bomb.zip" in reasons or any("bomb" in item["path"] for item in result["inputs"])
     assert not (tmp_path / "evil.log").exists()
-    assert "secret" not in json.dumps([item for item in result["findings"]])
+    assert "secret" not in json.dumps(list(result["findings"]))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")

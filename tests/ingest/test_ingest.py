@@ -141,7 +141,9 @@ def test_memory_bounds_the_workers() -> None:
 
 def test_progress_ends_at_the_total(tree: Path) -> None:
     seen: list[tuple[int, int]] = []
-    ingest([str(tree)], LITERALS, lambda: Resources(1, 1 << 30), progress=lambda done, total: seen.append((done, total)))
+    ingest(
+        [str(tree)], LITERALS, lambda: Resources(1, 1 << 30), progress=lambda done, total: seen.append((done, total))
+    )
     assert seen and seen[-1][0] == seen[-1][1] == sum(path.stat().st_size for path in tree.rglob("*.log"))
 
 

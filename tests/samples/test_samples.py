@@ -167,7 +167,8 @@ def test_committed_samples_are_what_the_generator_writes(tmp_path: Path) -> None
 def test_samples_are_small() -> None:
     sizes = {name: sum(p.stat().st_size for p in (SAMPLES / name).rglob("*") if p.is_file()) for name in CASES}
     assert {name: size for name, size in sizes.items() if size > 300_000} == {}
-    assert sum(sizes.values()) <= 2_000_000
+    # Twenty-odd jobs are cloned and packed with every source archive.
+    assert sum(sizes.values()) <= 3_000_000
 
 
 @pytest.mark.parametrize("name", CASES)
