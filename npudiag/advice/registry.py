@@ -338,7 +338,8 @@ def _option(option: str, stack: str, version: str | None) -> Entry | None:
         return None
     if not accepted and all(_accepts_in(stack, release, option) == "no" for release in releases(stack)):
         return None
-    stated = [entry for _, entry in real if entry.kind]
+    # A conversion tool's option of the same name says nothing about training.
+    stated = sorted((entry for _, entry in real if entry.kind), key=lambda entry: entry.scope == "tool")
     closed = all(entry.choices for entry in stated)
     choices = [value for _, entry in entries for value in entry.choices] if stated and closed else []
     first = stated[0] if stated else real[0][1]
@@ -354,6 +355,13 @@ def _option(option: str, stack: str, version: str | None) -> Entry | None:
         releases=accepted,
         suggestible=_accepts_in(stack, latest, option) == "yes",
     )
+
+
+def of_tools_only(option: str) -> bool:
+    """Whether only conversion, preprocessing and evaluation tools have an option, not training."""
+    known = [one.options[option] for one in _repositories().values() if option in one.options]
+    known = [entry for entry in known if entry.releases]
+    return bool(known) and all(entry.scope == "tool" for entry in known)
 
 
 @lru_cache(maxsize=32)

@@ -26,6 +26,7 @@ _PLACEHOLDER = re.compile(
     r"|<(?:your|path|ip|model|data|tokenizer)\b[^>]*>"
     r"|\b(?:path|model|ckpt|data)/to/(?:your/)?\w+|\bxxx+\b|\bx\.x\.x\.x\b|\bTODO\b|\bCHANGE[_ ]?ME\b"
 )
+_TRAINING = re.compile(r"(?:pre|post)train_\w+\.py\Z")
 _LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 _LAYOUT = re.compile(r"(?i)(?<![a-z])(tp|pp|ep|cp)[-_]?(\d{1,3})(?![0-9])")
 _ROUTE = {
@@ -120,9 +121,12 @@ def unknown_options(store: Store, params: Params) -> list[Hit]:
     hits = []
     for job in _judged(store):
         for setting in _typed(job):
-            if registry.invented_name(setting.key) or registry.accepts(job.stack or "", None, setting.key) != "no":
+            if registry.invented_name(setting.key):
                 continue
-            near = registry.nearest(setting.key, job.stack)
+            misplaced = bool(_TRAINING.search(job.entry)) and registry.of_tools_only(setting.key)
+            if registry.accepts(job.stack or "", None, setting.key) != "no" and not misplaced:
+                continue
+            near = [] if misplaced else registry.nearest(setting.key, job.stack)
             known = near[0] if near else None
             entry = registry.lookup(known, job.stack) if known else None
             taken = known is not None and known in job.options
@@ -324,7 +328,8 @@ def _constrained(store: Store, effect: str) -> Iterator[tuple[Job, registry.Cons
             if not settings or not all(setting.sure or setting.source == "dump" for setting in settings):
                 continue
             missing = [term for term in item.need if job.holds(term) is False]
-            denied = [term for term in item.deny if job.holds(term)]
+            # Defaults of the frameworks on NPUs are not always those of Megatron: only what is given is in the way.
+            denied = [term for term in item.deny if job.holds(term) and job.where(term)]
             if job.source == "dump" and effect == "refused":
                 # It did start; what a dump shows was changed by the framework's own checks.
                 continue

@@ -17,6 +17,7 @@ from npudiag.tables.store import moment
 EVIDENCE = 12
 _LINES = 8
 _CHARS = 900
+_AHEAD = 120
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -175,8 +176,8 @@ def log_evidence(record: LogRecord, marks: Sequence[str] = (), values: Sequence[
     at = _telling(matched, marks, values)
     at = min(at, len(raw) - 1)
     number = record.physical_line(at)
-    lines = [raw[at]]
-    chars = len(raw[at])
+    lines = [_cut(_CONTROL.sub("", raw[at]), marks)]
+    chars = len(lines[0])
     for index in range(at + 1, min(len(raw), at + _LINES)):
         if record.physical_line(index) != number + len(lines) or chars > _CHARS:
             break
@@ -193,6 +194,16 @@ def log_evidence(record: LogRecord, marks: Sequence[str] = (), values: Sequence[
         after=list(record.after) if at + len(lines) >= len(raw) else raw[at + len(lines) : at + len(lines) + 2],
         count=record.count if record.count > 1 else None,
     )
+
+
+def _cut(line: str, marks: Sequence[str]) -> str:
+    """Return a line from shortly ahead of what matched, where that stands far behind its beginning."""
+    told = max((mark for mark in marks if mark in line), key=len, default="")
+    at = line.find(told) if told else 0
+    if at <= _AHEAD * 2:
+        return line
+    blank = line.find(" ", at - _AHEAD, at)
+    return line[blank + 1 if blank > 0 else at - _AHEAD :].lstrip()
 
 
 def _telling(lines: Sequence[str], marks: Sequence[str], values: Sequence[str]) -> int:

@@ -144,8 +144,12 @@ def arrange(found: Sequence[tuple[Rule, Finding]]) -> list[Finding]:
                 link(finding, other)
     envelopes = [finding for finding in ranked if finding.trust == "envelope" and not parents[id(finding)]]
     for finding in envelopes[1:]:
-        # Several signs of the same unknown are one answer.
+        # Several signs of the same unknown are one answer, and each of them may be the one that tells the reader most.
         link(finding, envelopes[0])
+        shown = {(item.path, item.line) for item in envelopes[0].evidence}
+        told = finding.evidence[:1] if severity_rank(finding) else []
+        more = [item for item in told if (item.path, item.line) not in shown]
+        envelopes[0].evidence = [*envelopes[0].evidence[:1], *more, *envelopes[0].evidence[1:]][:_EVIDENCE]
     _fold(ranked, parents)
     return _tell(ranked, parents)
 

@@ -18,7 +18,7 @@ from npudiag.parsers.collector import Collector
 from npudiag.parsers.metrics import Metrics
 from npudiag.parsers.metrics.base import short_time
 from npudiag.parsers.normalise import LineStats, Plan, iter_lines, plan
-from npudiag.parsers.prefixes import Peeled, peel
+from npudiag.parsers.prefixes import Peeled, behind_bar, peel
 
 _BATCH = 4096
 _METRIC_LINES = 64
@@ -181,6 +181,14 @@ class _Run:
         if self.metrics.active and self.metrics.line(number, text, peeled) and self._told(key, hits):
             self.recent.append(text)
             return
+        behind = behind_bar(peeled)
+        if behind is not None:
+            # A bar belongs to no record; what was printed behind it begins one.
+            if not behind.rest:
+                self._bar(key, number, text, peeled, hits)
+                return
+            peeled, rest = behind, behind.rest
+            key = (peeled.worker, peeled.rank, peeled.pid)
         current = self.open.get(key)
         header = headers.read(rest, number, self.context.year) if rest[:1] not in " \t" else None
         if current is not None and header is not None and header[1] == "torch-npu" and current.mode in _TAILED:
@@ -194,6 +202,25 @@ class _Run:
             if current is not None:
                 self._close(current)
             self._start(key, number, text, peeled, header, hits)
+        self._after(text)
+        self.recent.append(text)
+
+    def _bar(
+        self,
+        key: tuple[str | None, int | None, int | None],
+        number: int,
+        text: str,
+        peeled: Peeled,
+        hits: list[int] | None,
+    ) -> None:
+        """Count a progress bar that stands alone; keep it where a rule asks for it."""
+        current = self.open.pop(key, None)
+        if current is not None:
+            self._close(current)
+        if hits:
+            self._start(key, number, text, peeled, None, hits)
+        else:
+            self.partial.counts["", "", ""] = self.partial.counts.get(("", "", ""), 0) + 1
         self._after(text)
         self.recent.append(text)
 

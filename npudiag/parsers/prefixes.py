@@ -84,6 +84,10 @@ _SECOND = frozenset("abcdefghijklmnopqrstuvwxyzS0123456789")
 _FORM_OF = {first: _FORMS[first] for first in "(["}
 _FORM_OF |= dict.fromkeys("0123456789", _FORMS["0"]) | dict.fromkeys("DIWEC", _FORMS["L"])
 _LABEL = re.compile(r" {0,5}(\d{1,6}):(?: |$)")
+_BAR = re.compile(
+    # tqdm: "what: 12%|###   | 3/25 [00:01<00:09, 2.4it/s]"; it ends no line, so what is printed next stands behind it
+    r"[^|]{0,120}?\d{1,3}%\|[^|]*\|\s*[\d.]+[kMGT]?(?:iB|B)?/[\d.?]+[kMGT]?(?:iB|B)?\s*\[[^\]]{0,160}\]\s*"
+)
 _REPEATED = re.compile(r" ?\[repeated (\d+)x across (?:cluster|all nodes)\].*$", re.DOTALL)
 _MOST = 8
 
@@ -121,6 +125,20 @@ def peel(text: str, labels: bool = False) -> Peeled:
         found["repeated"] = int(match[1])
         rest = rest[: match.start()]
     return Peeled(rest, **found)
+
+
+def behind_bar(peeled: Peeled) -> Peeled | None:
+    """Return what stands behind the progress bar that `peeled` begins with, peeled itself; None where none does.
+
+    Nothing behind it gives an empty text.
+    """
+    bar = _BAR.match(peeled.rest) if "%|" in peeled.rest else None
+    if bar is None:
+        return None
+    told = peel(peeled.rest[bar.end() :])
+    own = {name: getattr(told, name) for name in Peeled.__struct_fields__}
+    known = {name: getattr(peeled, name) for name in Peeled.__struct_fields__}
+    return Peeled(**{name: known[name] if value is None else value for name, value in own.items()})
 
 
 def _text(name: str) -> Callable[[dict[str, Any], str], None]:

@@ -22,6 +22,8 @@ _CLOSES = ("fi", "done", "esac", "}")
 _WORDS_IN_ALL = 20_000
 _DEEPEST = 24
 _LONGEST = 100_000
+_PIECES = 8_000
+_PIECES_IN_ALL = 400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +345,7 @@ class _Interpreter:
         self.depth = 0
         self.out = Script()
         self.size = 0
+        self.work = 0
 
     def run(self) -> Script:
         statement: list[tuple[_Part, ...]] = []
@@ -432,7 +435,7 @@ class _Interpreter:
         if self.depth:
             value = tuple(replace(piece, sure=False) for piece in value)
         value = (*(self.values.get(name, ()) if adds else ()), *value)
-        if sum(len(piece.text) for piece in value) <= _LONGEST:
+        if len(value) <= _PIECES and sum(len(piece.text) for piece in value) <= _LONGEST:
             # Quoted or not, what a variable holds is split where it is used.
             self.values[name] = tuple(replace(piece, split=False) for piece in value if piece.text)
 
@@ -475,6 +478,9 @@ class _Interpreter:
                 return (Piece(text, part.line, part.line, known=known, sure=False, split=not part.quoted),)
         if value is None:
             return (Piece("$" + name, part.line, part.line, known=False, sure=False),)
+        self.work += len(value)
+        if self.work > _PIECES_IN_ALL:
+            return (Piece("$" + name, part.line, part.line, known=False, sure=False),)
         whole = "".join(piece.text for piece in value)
         if re.search(r"\s", whole):
             return tuple(replace(piece, split=not part.quoted) for piece in value)
@@ -483,6 +489,9 @@ class _Interpreter:
 
     def _array(self, name: str, part: _Part) -> _Value:
         out: list[Piece] = []
+        self.work += len(self.arrays[name])
+        if self.work > _PIECES_IN_ALL:
+            return (Piece("${" + name + "[@]}", part.line, part.line, known=False, sure=False),)
         for item in self.arrays[name]:
             out += [*item, Piece(" ", part.line, part.line, split=True)]
         return tuple(out)

@@ -49,6 +49,11 @@ def test_entry_holds_type_default_choices_and_releases() -> None:
     assert switch is not None and switch.type == "flag"
 
 
+def test_options_of_tools_are_told_from_those_of_training() -> None:
+    assert registry.of_tools_only("--target-tensor-parallel-size")
+    assert not registry.of_tools_only("--tensor-model-parallel-size")
+
+
 def test_option_that_only_mindspeed_registers_is_not_suggestible_in_mindspeed_llm() -> None:
     entry = registry.lookup("--auto-settings", LLM, "2.3.0")
     assert entry is None or not entry.suggestible
