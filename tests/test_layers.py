@@ -16,7 +16,7 @@ import npudiag
 PACKAGE = Path(npudiag.__file__).parent
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("npudiag._version", "npudiag.errors"),
+    ("npudiag._version", "npudiag.errors", "npudiag.cache"),
     ("npudiag.result",),
     ("npudiag.engine.model",),
     ("npudiag.budget",),

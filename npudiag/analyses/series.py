@@ -149,8 +149,8 @@ def _build(store: Store) -> list[Series]:
         return []
     files, frameworks = columns.codes("file"), columns.codes("framework")
     workers = columns.codes("worker")
-    runs = columns.numbers("run")
-    runs = np.where(np.isnan(runs), 0, runs).astype(np.int64)
+    numbered = columns.numbers("run")
+    runs = np.where(np.isnan(numbered), 0, numbered).astype(np.int64)
     names, kinds = columns.texts("file"), columns.texts("framework")
     steps = columns.numbers("step")
     lines = columns.numbers("line")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from npudiag import cache
 from npudiag._version import __version__
 from npudiag.engine.model import Rule, RuleTest
 from npudiag.errors import Fault, RuleError
@@ -34,7 +35,6 @@ CODES_DIRECTORY = "codes"
 
 _MAX_FILES = 5_000
 _MAX_DEPTH = 4
-_KEPT_CACHES = 8
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -359,14 +359,14 @@ class _Cache:
         self.key = key
 
     def read(self, with_tests: bool) -> RulePack | None:
-        folder = cache_folder()
+        folder = cache.folder()
         if folder is None:
             return None
         try:
-            pack = msgspec.json.decode(_load(f"{folder}/rules-{self.key}.json"), type=RulePack)
+            pack = msgspec.json.decode(cache.load(f"{folder}/rules-{self.key}.json"), type=RulePack)
             if not with_tests:
                 return pack
-            data = _load(f"{folder}/tests-{self.key}.json")
+            data = cache.load(f"{folder}/tests-{self.key}.json")
             tests = msgspec.json.decode(data, type=dict[str, tuple[RuleTest, ...]])
             rules = tuple(msgspec.structs.replace(rule, tests=tests[rule.name]) for rule in pack.rules)
         except (OSError, ValueError, KeyError, msgspec.MsgspecError):
@@ -374,69 +374,15 @@ class _Cache:
         return RulePack(rules, pack.version, pack.files)
 
     def write(self, pack: RulePack) -> None:
-        folder = cache_folder()
+        folder = cache.folder()
         if folder is None:
             return
         try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
             tests = msgspec.json.encode({rule.name: rule.tests for rule in pack.rules})
             rules = msgspec.json.encode(_without_tests(pack))
-            _store(folder, f"tests-{self.key}.json", tests)
-            _store(folder, f"rules-{self.key}.json", rules)
-            _prune(folder)
+            cache.store(folder, f"tests-{self.key}.json", tests)
+            cache.store(folder, f"rules-{self.key}.json", rules)
+            for kind in ("rules", "tests"):
+                cache.prune(folder, f"{kind}-*.json")
         except (OSError, ValueError, msgspec.MsgspecError):
             return
-
-
-def cache_folder() -> str | None:
-    """Return the folder of npudiag's caches (it may not exist yet), None where the user has no home."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(base):  # noqa: PTH117
-        home = os.path.expanduser("~")  # noqa: PTH111
-        if not os.path.isabs(home):  # noqa: PTH117
-            return None
-        base = f"{home}/.cache"
-    return f"{base}/npudiag"
-
-
-_CHECKSUM = 16
-
-
-def _load(path: str) -> bytes:
-    """Return what `_store` wrote.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: It is somebody else's, open to others' writing, or damaged.
-    """
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0))
-    with os.fdopen(handle, "rb") as stream:
-        stat = os.fstat(handle)
-        if hasattr(os, "geteuid") and (stat.st_uid != os.geteuid() or stat.st_mode & 0o022):
-            raise ValueError("not this user's cache")
-        data = stream.read()
-    if blake2b(data[_CHECKSUM:], digest_size=_CHECKSUM).digest() != data[:_CHECKSUM]:
-        raise ValueError("damaged cache")
-    return data[_CHECKSUM:]
-
-
-def _store(folder: str, name: str, data: bytes) -> None:
-    from tempfile import NamedTemporaryFile
-
-    with NamedTemporaryFile(dir=folder, prefix=".new-", delete=False) as stream:
-        try:
-            stream.write(blake2b(data, digest_size=_CHECKSUM).digest() + data)
-            stream.close()
-            os.replace(stream.name, f"{folder}/{name}")  # noqa: PTH105
-        except BaseException:
-            stream.close()
-            Path(stream.name).unlink(missing_ok=True)
-            raise
-
-
-def _prune(folder: str) -> None:
-    """Keep the newest few packs: every edit of a rule file leaves an old one behind."""
-    for kind in ("rules", "tests"):
-        old = sorted(Path(folder).glob(f"{kind}-*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
-        for path in old[_KEPT_CACHES:]:
-            path.unlink(missing_ok=True)

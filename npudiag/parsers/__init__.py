@@ -7,7 +7,7 @@ listed here too, so that a checkout works without being installed.
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib import import_module, metadata
+from importlib import import_module
 
 from npudiag.parsers.base import Parser
 
@@ -32,6 +32,8 @@ def _load(target: str) -> Parser:
 @lru_cache(maxsize=1)
 def all_parsers() -> dict[str, Parser]:
     """Return every parser by name, foreign ones included; a foreign one that cannot be loaded is left out."""
+    from importlib import metadata
+
     parsers = {name: _load(target) for name, target in _BUILT_IN.items()}
     for entry in metadata.entry_points(group="npudiag.parsers"):
         if entry.name in parsers:

@@ -6,10 +6,17 @@ exists, the standard library's `re` does the same, slower.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
+
+from npudiag import cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +53,7 @@ class Scanner:
             self._fallback = _ReScanner(literals)
             self.backend = "re"
             return
-        flags = [hyperscan.HS_FLAG_CASELESS if nocase else 0 for nocase in literals.nocase]
-        self._database = hyperscan.Database()
-        self._database.compile(
-            expressions=list(literals.encoded),
-            ids=list(range(len(literals.texts))),
-            elements=len(literals.texts),
-            flags=flags,
-            literal=True,
-        )
+        self._database = _compiled(literals, hyperscan)
         self.backend = "hyperscan"
 
     def scan(self, data: bytes | memoryview) -> tuple[list[int], list[int]]:
@@ -77,6 +76,48 @@ class Scanner:
                 ids.append(literal)
                 ends.append(end)
         return ids, ends
+
+
+_WORTH_CACHING = 200
+
+
+def _compiled(literals: Literals, hyperscan: Any) -> Any:
+    """Return the pattern database, from the user's cache where it was built before."""
+    folder = cache.folder() if len(literals.texts) >= _WORTH_CACHING else None
+    name = f"patterns-{_fingerprint(literals, hyperscan)}.hs" if folder else ""
+    if folder:
+        try:
+            database = hyperscan.loadb(cache.load(f"{folder}/{name}"), hyperscan.HS_MODE_BLOCK)
+            database.scratch = hyperscan.Scratch(database)
+            database.scan(b"", match_event_handler=lambda *_: None)
+            return database
+        except (OSError, ValueError, hyperscan.HyperscanError):
+            pass
+    database = hyperscan.Database()
+    database.compile(
+        expressions=list(literals.encoded),
+        ids=list(range(len(literals.texts))),
+        elements=len(literals.texts),
+        flags=[hyperscan.HS_FLAG_CASELESS if nocase else 0 for nocase in literals.nocase],
+        literal=True,
+    )
+    if folder:
+        with contextlib.suppress(OSError, ValueError, hyperscan.HyperscanError):
+            cache.store(folder, name, hyperscan.dumpb(database))
+            cache.prune(folder, "patterns-*.hs")
+    return database
+
+
+def _fingerprint(literals: Literals, hyperscan: Any) -> str:
+    """Hash what the database depends on: the literals, the library, and the processor it was built for."""
+    digest = blake2b(digest_size=12)
+    digest.update(repr((hyperscan.__version__, sys.version_info[:2], literals.texts, literals.nocase)).encode())
+    try:
+        with Path("/proc/cpuinfo").open("rb") as file:
+            digest.update(b"".join(line for line in file.read(8192).split(b"\n") if b"MHz" not in line)[:4096])
+    except OSError:
+        digest.update(repr(getattr(os, "uname", tuple)()).encode())
+    return digest.hexdigest()
 
 
 class _ReScanner:

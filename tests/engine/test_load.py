@@ -819,7 +819,7 @@ def test_without_a_cache_folder_all_works_the_same(tmp_path: Path, monkeypatch: 
     else:
         monkeypatch.setenv("XDG_CACHE_HOME", "relative/cache" if home == "relative" else "")
         monkeypatch.setattr("os.path.expanduser", lambda _: "~")
-        assert load.cache_folder() is None
+        assert load.cache.folder() is None
     assert len(load_pack([source(tmp_path / "p")]).rules) == 1
     assert len(load_pack([source(tmp_path / "p")], with_tests=True).rules[0].tests) == 3
     assert not (tmp_path / "relative").exists()

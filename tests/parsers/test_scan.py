@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,3 +50,23 @@ def test_the_fallback_is_used_where_hyperscan_is_missing(monkeypatch: pytest.Mon
     scanner = Scanner(Literals(("needle",), (False,)))
     assert scanner.backend == "re"
     assert scanner.scan(b"a needle") == ([0], [8])
+
+
+def test_a_cached_database_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    texts = tuple(f"literal-{number}-" for number in range(300))
+    literals = Literals(texts, tuple(number % 2 == 0 for number in range(300)))
+    data = b"".join(f"x literal-{number}- LITERAL-{number}- ".encode() for number in range(0, 300, 7))
+    fresh = Scanner(literals).scan(data)
+    (kept,) = (tmp_path / "npudiag").glob("patterns-*.hs")
+    assert Scanner(literals).scan(data) == fresh
+    kept.write_bytes(b"garbage")
+    assert Scanner(literals).scan(data) == fresh
+    assert len(set(fresh[0])) == 43
+
+
+def test_without_a_cache_folder_it_works_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    literals = Literals(tuple(f"literal-{number}-" for number in range(300)), (False,) * 300)
+    assert Scanner(literals).scan(b"literal-5-")[0] == [5]
