@@ -160,7 +160,12 @@ def _log_evidence(hit: Hit) -> list[Evidence]:
             first.append(record)
     # The second record of the decisive file often says more than the fifth victim.
     chosen = [*first[:1], *others[:3], *first[1:], *others[3:]][:EVIDENCE]
-    return [log_evidence(record, hit.marks, hit.values) for record in chosen]
+    shown = [log_evidence(record, hit.marks, hit.values) for record in chosen]
+    code = chosen[0].code if chosen else None
+    if code is not None and code not in (shown[0].text or ""):
+        # The code that people search for stands in another line of a long block.
+        shown.insert(1, log_evidence(chosen[0], (code,)))
+    return shown[:EVIDENCE]
 
 
 def log_evidence(record: LogRecord, marks: Sequence[str] = (), values: Sequence[str] = ()) -> Evidence:

@@ -144,14 +144,20 @@ def arrange(found: Sequence[tuple[Rule, Finding]]) -> list[Finding]:
                 link(finding, other)
     envelopes = [finding for finding in ranked if finding.trust == "envelope" and not parents[id(finding)]]
     for finding in envelopes[1:]:
-        # Several signs of the same unknown are one answer, and each of them may be the one that tells the reader most.
+        # Several signs of the same unknown are one answer.
         link(finding, envelopes[0])
-        shown = {(item.path, item.line) for item in envelopes[0].evidence}
-        told = finding.evidence[:1] if severity_rank(finding) else []
-        more = [item for item in told if (item.path, item.line) not in shown]
-        envelopes[0].evidence = [*envelopes[0].evidence[:1], *more, *envelopes[0].evidence[1:]][:_EVIDENCE]
+    if envelopes:
+        _share(envelopes[0], [finding for finding in ranked if envelopes[0] in parents[id(finding)]])
     _fold(ranked, parents)
     return _tell(ranked, parents)
+
+
+def _share(root: Finding, others: Sequence[Finding]) -> None:
+    """Show with the root what other signs of the same unknown saw: any of them may tell the reader most."""
+    shown = {(item.path, item.line) for item in root.evidence}
+    more = [item for other in others if severity_rank(other) for item in other.evidence[:1]]
+    more = [item for item in more if (item.path, item.line) not in shown]
+    root.evidence = [*root.evidence[:1], *more, *root.evidence[1:]][:_EVIDENCE]
 
 
 def _fold(ranked: list[Finding], parents: dict[int, list[Finding]]) -> None:

@@ -179,3 +179,13 @@ def test_consequences_that_are_the_same_on_many_ranks_are_one() -> None:
     assert told[1].scope.ranks == [0, 1, 2, 3]
     assert told[1].occurrences == 4
     assert {item.path for item in told[1].evidence} == {f"{rank}.log" for rank in range(4)}
+
+
+def test_the_root_of_several_envelopes_shows_what_the_others_saw() -> None:
+    found = [
+        pair("dead", "insufficient-evidence", severity="warning", trust="envelope", path="a.log"),
+        pair("gone", "insufficient-evidence", severity="warning", trust="envelope", path="b.log"),
+        pair("note", "insufficient-evidence", severity="info", trust="envelope", path="c.log"),
+    ]
+    told = arrange(found)
+    assert [item.path for item in told[0].evidence] == ["a.log", "b.log"]

@@ -124,3 +124,29 @@ def test_every_hit_is_kept_at_its_line(lines: list[str]) -> None:
     told = sum((row.raw or row.text).count("NEEDLE") for row in partial.rows)
     assert told == min(told, sum(line.count("NEEDLE") for line in lines))
     assert (told > 0) == any("NEEDLE" in line for line in lines)
+
+
+def test_what_is_printed_behind_a_progress_bar_is_a_record_of_its_own() -> None:
+    bar = "  3%|▎         | 12/400 [01:02<33:20,  5.16s/it]"
+    partial = parse(
+        "[2026-01-02 03:04:05,678] [INFO] [scale.py:9:step] OVERFLOW one\n"
+        + bar
+        + "[2026-01-02 03:04:11,678] [INFO] [scale.py:9:step] OVERFLOW two\n"
+        + bar
+        + "Traceback (most recent call last):\n"
+        + '  File "train.py", line 3, in <module>\n'
+        + "ValueError: three\n",
+        "OVERFLOW",
+        "Traceback (most recent call last)",
+    )
+    assert [row.line for row in partial.rows] == [1, 2, 3]
+    assert partial.rows[1].text == "[2026-01-02 03:04:11,678] [INFO] [scale.py:9:step] OVERFLOW two"
+    assert partial.rows[1].raw == bar + partial.rows[1].text
+    assert partial.rows[1].level == "INFO"
+    assert partial.rows[2].text.endswith("ValueError: three")
+
+
+def test_a_progress_bar_that_stands_alone_ends_the_record_above() -> None:
+    bar = "  3%|▎         | 12/400 [01:02<33:20,  5.16s/it]"
+    partial = parse("ERROR 01-02 03:04:05 [core.py:7] one\n" + bar + "\n  indented\n", "] one", "one")
+    assert [row.text for row in partial.rows if row.hits] == ["one"]
