@@ -137,7 +137,7 @@ def _twist_signature(node: Any) -> Any:
     for key, value in node.items():
         if key in ("any", "all") and isinstance(value, list):
             twisted[key] = [twist(str(literal)) for literal in value]
-        elif key in ("near", "then"):
+        elif key in ("near", "then", "cleared_by"):
             twisted[key] = _twist_signature(value)
         else:
             twisted[key] = value
@@ -151,20 +151,26 @@ def twin_pack(source: Path, target: Path) -> int:
     what as many new rules would cost.
     """
     rules = [(path, yaml.safe_load(path.read_text(encoding="utf-8"))) for path in sorted(source.rglob("*.yaml"))]
-    rules = [(path, rule) for path, rule in rules if isinstance(rule, dict) and "detect" in rule]
+    # Python detectors are for the shipped pack alone; they and queries do not run where no metrics or captures are.
+    rules = [
+        (path, rule)
+        for path, rule in rules
+        if isinstance(rule, dict) and "detect" in rule and "python" not in rule["detect"]
+    ]
+    names = {rule["name"] for _, rule in rules}
     areas = sorted({rule["code"][:3] for _, rule in rules})
     free = ("".join(letters) for letters in itertools.product("QXZ", string.ascii_uppercase, string.ascii_uppercase))
     letters = dict(zip(areas, (prefix for prefix in free if prefix not in areas), strict=False))
     for path, rule in rules:
         rule["code"] = letters[rule["code"][:3]] + rule["code"][3:]
         rule["name"] += "-twin"
-        rule["caused_by"] = [f"{name}-twin" for name in rule.get("caused_by", [])]
+        rule["caused_by"] = [f"{name}-twin" for name in rule.get("caused_by", []) if name in names]
         if "signature" in rule["detect"]:
             rule["detect"]["signature"] = _twist_signature(rule["detect"]["signature"])
         for test in rule.get("tests", []):
             expect = test.get("expect")
             if isinstance(expect, dict) and "also" in expect:
-                expect["also"] = [f"{name}-twin" for name in expect["also"]]
+                expect["also"] = [f"{name}-twin" for name in expect["also"] if name in names]
         other = target / path.relative_to(source).with_name(f"{rule['code']}-{rule['name']}.yaml")
         other.parent.mkdir(parents=True, exist_ok=True)
         # JSON is YAML with every text quoted; a bare 0e80 would come back as a number.

@@ -458,10 +458,22 @@ def _clock_notes(partials: Sequence[Partial]) -> list[str]:
         for partial in partials
         if any(minute and minute[:4] <= "1971" for _, _, minute in partial.counts)
     ]
-    if not unset:
-        return []
-    named = ", ".join(unset[:3]) + (f" and {len(unset) - 3} more" if len(unset) > 3 else "")
-    return [f"time stamps of 1970 in {named}: written before the clock was set; they are not compared with others"]
+    notes = []
+    if unset:
+        notes.append(
+            f"time stamps of 1970 in {_named(unset)}: written before the clock was set; "
+            "they are not compared with others"
+        )
+    assumed = [partial for partial in partials if partial.assumed_year is not None]
+    if assumed:
+        years = ", ".join(str(year) for year in sorted({partial.assumed_year or 0 for partial in assumed}))
+        files = _named([partial.source.path for partial in assumed])
+        notes.append(f"time stamps without a year in {files}: {years} is assumed, from when the file was last written")
+    return notes
+
+
+def _named(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
 
 def facts(store: Store, topo: topology.Topology) -> dict[str, Any]:

@@ -282,7 +282,11 @@ def _parse(
     if parser is None:
         # Only its first bytes were looked at; what is no text and no known file is not worth reading.
         return Partial(source, identity=source.identity, bytes=source.size or len(head), note="binary data")
-    context = Context(source, scanner, budget, year or _year(source))
+    written = _written(source) if year is None else None
+    context = Context(source, scanner, budget, year)
+    if written is not None:
+        context.year = written.year
+        context.written_us = (written - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)
     return parser.parse(stream, head, context)
 
 
@@ -296,13 +300,12 @@ class _Broken:
         raise self._error
 
 
-def _year(source: Source) -> int | None:
-    """Return the year the file was written in, for time stamps without one."""
+def _written(source: Source) -> datetime.datetime | None:
+    """Return when the file was last written, by the local clock."""
     if source.location is None:
         return None
     try:
-        written = Path(source.location).stat().st_mtime
-        return datetime.datetime.fromtimestamp(written).year
+        return datetime.datetime.fromtimestamp(Path(source.location).stat().st_mtime)
     except (OSError, ValueError, OverflowError):
         return None
 

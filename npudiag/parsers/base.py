@@ -126,6 +126,8 @@ class Partial:
     """Rows for tables that are kept column by column; `file` and `run` are filled in later."""
     quotes: dict[int, str] = field(default_factory=dict)
     """Text of lines that hold a metric, by line, as many as are kept for evidence."""
+    assumed_year: int | None = None
+    """Year that was given to time stamps without one, where no other stamp of the file tells it."""
     problems: list[Problem] = field(default_factory=list)
     part: int = 0
     """Index of the byte range this is, 0 for a whole stream."""
@@ -169,6 +171,8 @@ class Context:
     budget: Budget = field(default_factory=Budget)
     year: int | None = None
     """Year to assume where a time stamp has none."""
+    written_us: int | None = None
+    """When the file was last written, microseconds since 1970 by the local clock; nothing in it can be later."""
 
 
 class Parser(Protocol):

@@ -32,6 +32,8 @@ _EXCEPTION = re.compile(
     r"(?:[\w.]+(?:Error|Exception|Exit|Interrupt|Warning|Failure|Timeout)|[\w.]+\.\w+): ?"
     r"|[A-Z]\w*(?:Error|Exception|Exit|Interrupt)$"
 )
+_YEARLESS = ("glog", "c10", "syslog")
+_DAY_US = 86_400_000_000
 _TAILED = ("traceback", "exception", "cann")
 _CHAINED = (
     "During handling of the above exception",
@@ -128,6 +130,8 @@ class _Run:
         self.waiting: list[tuple[Row, int]] = []
         self.last_us: int | None = None
         self.metrics = Metrics(context.year)
+        self.year = context.year
+        self.told_year = False
         self.metric_hits: Counter[tuple[int, ...]] = Counter()
 
     def read(self, stream: _Joined) -> None:
@@ -190,7 +194,9 @@ class _Run:
             peeled, rest = behind, behind.rest
             key = (peeled.worker, peeled.rank, peeled.pid)
         current = self.open.get(key)
-        header = headers.read(rest, number, self.context.year) if rest[:1] not in " \t" else None
+        header = headers.read(rest, number, self.year) if rest[:1] not in " \t" else None
+        if header is not None and header[0].time_us is not None:
+            header = self._settle_year(header, rest, number)
         if current is not None and header is not None and header[1] == "torch-npu" and current.mode in _TAILED:
             # torch_npu ends the message of its exceptions with a line of its own, which says who it was.
             _adopt(current.row, header[0])
@@ -322,7 +328,7 @@ class _Run:
             mode = "header"
             self.families["launcher"] += 1
         if row.time_us is None and peeled.time:
-            row.time_us = short_time(peeled.time, self.context.year)
+            row.time_us = self._short_time(peeled.time)
         row.rank = row.rank if row.rank is not None else peeled.rank
         row.pid = row.pid if row.pid is not None else peeled.pid
         row.device = row.device if row.device is not None else peeled.device
@@ -343,6 +349,41 @@ class _Run:
         if len(self.open) > 512:
             oldest = next(iter(self.open))
             self._close(self.open.pop(oldest))
+
+    def _settle_year(self, header: tuple[Row, str], rest: str, number: int) -> tuple[Row, str]:
+        """Learn the year from stamps that have one, and doubt the assumed one where it leads into the future."""
+        row, family = header
+        if row.time_us is None:
+            return header
+        if family not in _YEARLESS:
+            year = headers.year_of(row.time_us)
+            if year > 1971:
+                self.year, self.told_year = year, True
+            return header
+        if self._in_the_future(row.time_us):
+            header = headers.read(rest, number, self.year) or header
+        self._assume()
+        return header
+
+    def _short_time(self, text: str) -> int | None:
+        time_us = short_time(text, self.year)
+        if time_us is not None:
+            if self._in_the_future(time_us):
+                time_us = short_time(text, self.year)
+            self._assume()
+        return time_us
+
+    def _in_the_future(self, time_us: int) -> bool:
+        """Whether a stamp is later than the file; the year is then taken to be the one before."""
+        written = self.context.written_us
+        if self.told_year or self.year is None or written is None or time_us <= written + _DAY_US:
+            return False
+        self.year -= 1
+        return True
+
+    def _assume(self) -> None:
+        if not self.told_year:
+            self.partial.assumed_year = self.year
 
     def _seen(self, time_us: int) -> None:
         self.last_us = time_us

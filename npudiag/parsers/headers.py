@@ -69,6 +69,14 @@ def stamp_us(*parts: int, micro: int = 0) -> int | None:
     return None if start is None else start + (hour * 3600 + minute * 60 + second) * 1_000_000 + micro
 
 
+def year_of(time_us: int) -> int:
+    """Return the year of a time, 0 for one that no calendar has."""
+    try:
+        return datetime.date.fromordinal(_EPOCH + time_us // 86_400_000_000).year
+    except (ValueError, OverflowError):
+        return 0
+
+
 def minute_us(text: str) -> int | None:
     """Return the start of a minute written ``YYYY-MM-DDTHH:MM``."""
     try:

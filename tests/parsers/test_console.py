@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 
 from hypothesis import given, settings
@@ -150,3 +151,34 @@ def test_a_progress_bar_that_stands_alone_ends_the_record_above() -> None:
     bar = "  3%|▎         | 12/400 [01:02<33:20,  5.16s/it]"
     partial = parse("ERROR 01-02 03:04:05 [core.py:7] one\n" + bar + "\n  indented\n", "] one", "one")
     assert [row.text for row in partial.rows if row.hits] == ["one"]
+
+
+def _dated(text: str, written: str) -> Partial:
+    moment = datetime.datetime.fromisoformat(written)
+    source = Source("train.log", None, None, None, Identity())
+    context = Context(source, Scanner(Literals(("NEEDLE",), (False,))), Budget(), moment.year)
+    context.written_us = (moment - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)
+    return ConsoleParser().parse(io.BytesIO(b""), text.encode(), context)
+
+
+def _years(partial: Partial) -> list[int]:
+    return [
+        (datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=row.time_us or 0)).year for row in partial.rows
+    ]
+
+
+def test_a_stamp_without_a_year_is_never_later_than_its_file() -> None:
+    for line in (
+        "E1210 03:20:14.110028 5 a.cpp:820] NEEDLE\n",
+        "(Worker_TP0 pid=1) ERROR 12-10 03:20:14 [a.py:1] NEEDLE\n",
+    ):
+        partial = _dated(line, "2026-11-30T12:00:00")
+        assert (_years(partial), partial.assumed_year) == ([2025], 2025)
+        partial = _dated(line, "2026-12-30T12:00:00")
+        assert (_years(partial), partial.assumed_year) == ([2026], 2026)
+
+
+def test_the_year_of_other_stamps_in_the_file_is_taken() -> None:
+    text = "2024-09-08 11:34:00,400 - a - ERROR - NEEDLE\n[W908 11:34:01.252908110 a.cpp:5] NEEDLE\n"
+    partial = _dated(text, "2026-11-30T12:00:00")
+    assert (_years(partial), partial.assumed_year) == ([2024, 2024], None)
