@@ -131,6 +131,12 @@ class Partial:
     problems: list[Problem] = field(default_factory=list)
     part: int = 0
     """Index of the byte range this is, 0 for a whole stream."""
+    origin: str = ""
+    """Names the log this was made of, where it was read elsewhere and carried here; empty where this run read it."""
+    home: str = ""
+    """Evidence path the log had where it was read."""
+    carrier: str = ""
+    """Name of the file of partials that brought it here first."""
 
     def broke_off(self, error: SourceError, line: int) -> None:
         """Note that the stream ended early, behind physical line `line`."""
@@ -152,6 +158,7 @@ class Budget:
         hit_samples: Records kept of a message that a rule asks for.
         record_lines: Lines kept of one record.
         record_chars: Characters kept of one record.
+        carried: Records taken from one file of partials.
     """
 
     rows: int = 4000
@@ -160,6 +167,7 @@ class Budget:
     hit_samples: int = 48
     record_lines: int = 60
     record_chars: int = 8000
+    carried: int = 120_000
 
 
 @dataclass(slots=True)

@@ -64,7 +64,7 @@ class Collector:
         key = record[:KEY_BYTES].translate(DIGITS)
         group = self.exact.get(key) or self.new_key(key, row.level, row.module)
         group.count += 1
-        group.last_line = row.line
+        group.last_line = max(group.last_line, row.line)
         hit = bool(row.hits)
         budget = self._budget
         if group.kept < (budget.hit_samples if hit else budget.samples) and self.room(hit):

@@ -8,42 +8,61 @@ prefix has its own open record.
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from npudiag.errors import SourceError
 from npudiag.parsers import headers
+from npudiag.parsers.alike import Alike, Beginnings, striking
 from npudiag.parsers.base import LEVEL_RANK, WORTH_KEEPING, Context, Partial, Row, Stream
-from npudiag.parsers.collector import Collector
+from npudiag.parsers.collector import DIGITS, Collector
 from npudiag.parsers.metrics import Metrics
+from npudiag.parsers.metrics.base import Key as _Key
 from npudiag.parsers.metrics.base import short_time
 from npudiag.parsers.normalise import LineStats, Plan, iter_lines, plan
 from npudiag.parsers.prefixes import Peeled, behind_bar, peel
 
 _BATCH = 4096
+_MANY = 1024
+"""Lines from which on a batch is worth looking at as a whole; a short log is over before."""
 _METRIC_LINES = 64
+_OPEN = 512
+_REST = 15
+_REMEMBERED = 4096
+_DATED = re.compile(r"\d{4}\D\d\d\D\d\d\D\d\d:\d\d:\d\d$")
+_NOT_DIGIT = re.compile(r"\D")
 _TRACEBACK = "Traceback (most recent call last)"
 _CANN_BLOCK = re.compile(r"(?:^|[ :(\]])(?:[EW][A-Z0-9]\d{4}(?:: |\[PID|  )|[A-Z]\w+\(E[A-Z0-9]\d{4}\): )")
 _CANN_GOES_ON = re.compile(
     r"[EW][A-Z0-9]\d{4}(?:: |\[PID|  )|TraceBack \(most recent call last\)|(?:Possible Cause|Solution|Reason)s?:"
     r"|there are\(is\) |\]|\[Error\]:|\[PID: \d+\]"
 )
-_EXCEPTION = re.compile(
-    r"(?:[\w.]+(?:Error|Exception|Exit|Interrupt|Warning|Failure|Timeout)|[\w.]+\.\w+): ?"
-    r"|[A-Z]\w*(?:Error|Exception|Exit|Interrupt)$"
-)
-_YEARLESS = ("glog", "c10", "syslog")
 _DAY_US = 86_400_000_000
 _TAILED = ("traceback", "exception", "cann")
 _CHAINED = (
     "During handling of the above exception",
     "The above exception was the direct cause",
 )
-_MARKS = re.compile(
-    r"(?i)ascend|torch_npu|\bnpu\b|davinci|\bhccl|hccn|\bcann\b|mindspore|mindspeed|megatron|deepspeed|vllm|llamafactory|verl"
-    r"|tensorflow|torch\.|torchrun|transformers|huawei|aclrt|\bacl|\bplog\b|iteration +\d+/|'loss':|kernel:|systemd"
-    r"|kubelet|volcano|slurm|traceback \(most recent|mindie|mooncake|nccl|\bpid=\d|grad.?norm|link (?:up|down)"
-)
+_MARKS = tuple(
+    (word.encode(), re.compile(pattern.encode()) if pattern else None)
+    for word, pattern in (
+        *dict.fromkeys(
+            ("ascend", "torch_npu", "davinci", "hccn", "mindspore", "mindspeed", "megatron", "deepspeed", "vllm",
+             "llamafactory", "verl", "tensorflow", "torch.", "torchrun", "transformers", "huawei", "aclrt", "'loss':",
+             "kernel:", "systemd", "kubelet", "volcano", "slurm", "traceback (most recent", "mindie", "mooncake",
+             "nccl", "gradnorm", "grad norm", "grad_norm", "link up", "link down")
+        ).items(),
+        ("npu", r"\bnpu\b"),
+        ("hccl", r"\bhccl"),
+        ("cann", r"\bcann\b"),
+        ("acl", r"\bacl"),
+        ("plog", r"\bplog\b"),
+        ("iteration ", r"iteration +\d+/"),
+        ("pid=", r"\bpid=\d"),
+    )
+)  # fmt: skip
+"""Words, in lower case, by which a text of no known kind is one of ours all the same, and what they must stand in."""
 
 _FAMILY_KIND = {
     "slog": "slog",
@@ -69,6 +88,8 @@ class _Open:
     hits: set[int] = field(default_factory=set)
     before: tuple[str, ...] = ()
     chars: int = 0
+    launcher: bool = False
+    counted: bool = False
 
 
 class ConsoleParser:
@@ -121,8 +142,15 @@ class _Run:
         self.context = context
         self.how = how
         self.collector = Collector(partial, context.budget)
-        self.open: dict[tuple[str | None, int | None, int | None], _Open] = {}
-        self.recent: deque[str] = deque(maxlen=2)
+        self.open: dict[_Key, _Open] = {}
+        self.batch: list[tuple[int, str]] = []
+        self.at = 0
+        self.tail: tuple[str, ...] = ()
+        self.rest_batches = 0
+        self.beginnings = Beginnings()
+        self.processes: dict[str, _Key] = {}
+        self.seconds: dict[str, tuple[int, str]] = {}
+        self.passed: dict[_Key, tuple[int, Alike]] = {}
         self.families: Counter[str] = Counter()
         self.marked = False
         self.hit = False
@@ -167,15 +195,195 @@ class _Run:
                 if pair is None:
                     break
         self.metrics.batch(data)
-        if not self.marked and _MARKS.search(data[: 1 << 16].decode("utf-8", "replace")):
-            self.marked = True
-        for index, (number, text) in enumerate(batch):
-            self._line(number, text, found.get(index))
+        if not self.marked:
+            self.marked = _is_ours(data[: 1 << 16].lower())
+        self.batch = batch
+        marks = self._marks(data, len(batch), found) if len(batch) >= _MANY else None
+        if marks is None:
+            for at, (number, text) in self._untold(batch, found):
+                self.at = at
+                self._line(number, text, found.get(at))
+        else:
+            self._pass_over(data, marks, found)
+        self.tail = (*self.tail, *(text for _, text in batch[-2:]))[-2:]
+
+    def _untold(
+        self, batch: list[tuple[int, str]], found: dict[int, list[int]]
+    ) -> Iterator[tuple[int, tuple[int, str]]]:
+        """Yield the lines that must be looked at one by one, and count runs of lines of nothing but numbers."""
+        at = 0
+        known = self.metric_hits
+        asked_for = {index for index, hits in found.items() if known[tuple(hits)] < _METRIC_LINES}
+        for first, stop in self.metrics.runs(batch, asked_for):
+            yield from enumerate(batch[at:first], at)
+            at = first
+            # Who waits for a next line must see it, if only to find that it is none of his.
+            while self.metrics.sink.follow and at < stop:
+                yield at, batch[at]
+                at += 1
+            if at < stop:
+                self._told_run(batch[at:stop])
+                at = stop
+        yield from enumerate(batch[at:], at)
+
+    def _told_run(self, lines: list[tuple[int, str]]) -> None:
+        """Count lines of one process whose numbers are in a table, as `_told` does line by line."""
+        for _ in lines[:3]:
+            if self.waiting:
+                self._after("")
+        key: _Key = (None, None, None)
+        self.passed.pop(key, None)
+        current = self.open.pop(key, None)
+        if current is not None:
+            self._close(current)
+        times = self.metrics.take_run(lines)
+        if times is None:
+            us = self.metrics.sink.last_us
+            minutes = {"" if us is None else _minute(us): len(lines)}
+            times = () if us is None else (us,)
+        else:
+            minutes = Counter(map(_minute, times))
+        for minute, number in minutes.items():
+            count = ("", "", minute)
+            self.partial.counts[count] = self.partial.counts.get(count, 0) + number
+        if times:
+            for us in (times[-1], min(times), max(times), times[-1]):
+                self._seen(us)
+
+    def _marks(self, data: bytes, size: int, found: dict[int, list[int]]) -> bytearray | None:
+        """Mark the lines of a batch that must be looked at one by one; None: all of them."""
+        if self.rest_batches:
+            self.rest_batches -= 1
+            return None
+        offsets = striking(data)
+        if offsets is None:
+            return None
+        marks = bytearray(size)
+        for index in found:
+            marks[index] = 1
+        if offsets:
+            import numpy as np
+
+            ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
+            for index in np.unique(np.searchsorted(ends, np.asarray(offsets))).tolist():
+                marks[index] = 1
+        if sum(marks) * 4 < size * 3:
+            return marks
+        # All numbers: looking costs more than the few lines it spares, here and most likely in what follows.
+        self.rest_batches = _REST
+        return None
+
+    def _pass_over(self, data: bytes, marks: bytearray, found: dict[int, list[int]]) -> None:
+        """Go through a batch; lines that begin like others and that nobody asks for are counted and passed over."""
+        beginnings = self.beginnings
+        masked = data.translate(DIGITS).split(b"\n")
+        follow = self.metrics.sink.follow
+        for index, (number, text) in enumerate(self.batch):
+            if marks[index] or follow:
+                self.at = index
+                self._line(number, text, found.get(index))
+                continue
+            alike = beginnings.find(masked[index])
+            if alike is not None and self._pass(index, text, alike):
+                continue
+            self.at = index
+            self.last_us = None
+            self._line(number, text, None)
+            if alike is None:
+                beginnings.learn(text, masked[index], self.year)
+            else:
+                self._remember(text, alike)
+        # What was passed over may still get lines in the next batch.
+        for process, (index, alike) in list(self.passed.items())[-_OPEN:]:
+            self.open[process] = self._taken_up(index, alike)
+        self.passed.clear()
+
+    def _pass(self, index: int, text: str, alike: Alike) -> bool:
+        """Count a line without making a record of it; not so where it may belong to one, or something is not known."""
+        process = self.processes.get(text[: alike.process])
+        if process is None:
+            return False
+        minute = ""
+        time_us: int | None = None
+        if alike.start >= 0:
+            stamp = text[alike.start : alike.stop]
+            second = self.seconds.get(stamp) or self._second(stamp)
+            if second is None:
+                return False
+            time_us = second[0] + alike.micro(text)
+            minute = second[1]
+        current = self.open.get(process)
+        if current is not None:
+            if not alike.header and current.mode not in ("plain", "header"):
+                return False
+            del self.open[process]
+            self._close(current)
+        if time_us is not None:
+            self._seen(time_us)
+        for family in alike.families:
+            self.families[family] += 1
+        if not self.families:
+            self.partial.unparsed += 1
+        key = (alike.level, alike.module, minute)
+        counts = self.partial.counts
+        counts[key] = counts.get(key, 0) + 1
+        self.passed[process] = (index, alike)
+        if self.waiting:
+            self._after(text)
+        self.beginnings.spared += 1
+        return True
+
+    def _second(self, stamp: str) -> tuple[int, str] | None:
+        """Read a stamp as far as its year is settled; others go the long way."""
+        year = self.year
+        if year is None:
+            return None
+        if _DATED.match(stamp):
+            if not self.told_year or stamp[:4] != str(year):
+                return None
+            time_us = headers.stamp_us(*map(int, _NOT_DIGIT.split(stamp)))
+        else:
+            if not self.told_year and self.partial.assumed_year != year:
+                return None
+            time_us = short_time(stamp, year)
+            written = self.context.written_us
+            if time_us is not None and not self.told_year and written is not None and time_us > written + _DAY_US:
+                return None
+        return None if time_us is None else self._keep_second(stamp, time_us)
+
+    def _keep_second(self, stamp: str, time_us: int) -> tuple[int, str]:
+        if len(self.seconds) >= _REMEMBERED:
+            self.seconds.clear()
+        found = self.seconds[stamp] = (time_us, _minute(time_us))
+        return found
+
+    def _remember(self, text: str, alike: Alike) -> None:
+        """Keep what the long way found out of a line: its process and its time."""
+        if len(self.processes) >= _REMEMBERED:
+            self.processes.clear()
+        peeled = peel(text)
+        self.processes[text[: alike.process]] = (peeled.worker, peeled.rank, peeled.pid)
+        if alike.start >= 0 and self.last_us is not None:
+            self._keep_second(text[alike.start : alike.stop], self.last_us - alike.micro(text))
+
+    def _taken_up(self, index: int, alike: Alike) -> _Open:
+        """Return the record of a line that was passed over, since another line may belong to it."""
+        number, text = self.batch[index]
+        peeled = peel(text)
+        header = headers.read(peeled.rest, number, self.year) if alike.header else None
+        record = self._record(number, text, peeled, header, self._before(index))
+        record.counted = True
+        return record
+
+    def _before(self, index: int) -> tuple[str, ...]:
+        """Return the two lines above a line of the batch."""
+        if index >= 2:
+            return (self.batch[index - 2][1], self.batch[index - 1][1])
+        return (*self.tail, *(text for _, text in self.batch[:index]))[-2:]
 
     def _line(self, number: int, text: str, hits: list[int] | None) -> None:
         if not text or text.isspace():
             self._after(text)
-            self.recent.append(text)
             return
         peeled = peel(text)
         rest = peeled.rest
@@ -183,7 +391,6 @@ class _Run:
         if hits:
             self.hit = True
         if self.metrics.active and self.metrics.line(number, text, peeled) and self._told(key, hits):
-            self.recent.append(text)
             return
         behind = behind_bar(peeled)
         if behind is not None:
@@ -194,9 +401,12 @@ class _Run:
             peeled, rest = behind, behind.rest
             key = (peeled.worker, peeled.rank, peeled.pid)
         current = self.open.get(key)
+        passed = self.passed.pop(key, None)
         header = headers.read(rest, number, self.year) if rest[:1] not in " \t" else None
         if header is not None and header[0].time_us is not None:
             header = self._settle_year(header, rest, number)
+        if passed is not None and header is None and rest[:1] in " \t" and passed[1].families:
+            current = self.open[key] = self._taken_up(*passed)
         if current is not None and header is not None and header[1] == "torch-npu" and current.mode in _TAILED:
             # torch_npu ends the message of its exceptions with a line of its own, which says who it was.
             _adopt(current.row, header[0])
@@ -209,17 +419,17 @@ class _Run:
                 self._close(current)
             self._start(key, number, text, peeled, header, hits)
         self._after(text)
-        self.recent.append(text)
 
     def _bar(
         self,
-        key: tuple[str | None, int | None, int | None],
+        key: _Key,
         number: int,
         text: str,
         peeled: Peeled,
         hits: list[int] | None,
     ) -> None:
         """Count a progress bar that stands alone; keep it where a rule asks for it."""
+        self.passed.pop(key, None)
         current = self.open.pop(key, None)
         if current is not None:
             self._close(current)
@@ -228,9 +438,8 @@ class _Run:
         else:
             self.partial.counts["", "", ""] = self.partial.counts.get(("", "", ""), 0) + 1
         self._after(text)
-        self.recent.append(text)
 
-    def _told(self, key: tuple[str | None, int | None, int | None], hits: list[int] | None) -> bool:
+    def _told(self, key: _Key, hits: list[int] | None) -> bool:
         """Whether a line that is in a table already need not become a record.
 
         Rules see the first ones of each kind, as they would see them anyway; a million more would cost minutes.
@@ -242,6 +451,7 @@ class _Run:
                 return False
         if self.waiting:
             self._after("")
+        self.passed.pop(key, None)
         current = self.open.pop(key, None)
         if current is not None:
             self._close(current)
@@ -263,7 +473,7 @@ class _Run:
                 return True
             if rest.startswith(_CHAINED) or rest.startswith(_TRACEBACK):
                 return True
-            if _EXCEPTION.match(rest):
+            if headers.EXCEPTION.match(rest):
                 current.mode = "cann" if _CANN_BLOCK.search(rest) else "exception"
                 return True
             return False
@@ -308,25 +518,45 @@ class _Run:
 
     def _start(
         self,
-        key: tuple[str | None, int | None, int | None],
+        key: _Key,
         number: int,
         raw: str,
         peeled: Peeled,
         header: tuple[Row, str] | None,
         hits: list[int] | None,
     ) -> None:
+        if header is not None:
+            self.families[header[1]] += 1
+        record = self._record(number, raw, peeled, header, self._before(self.at))
+        if record.launcher:
+            self.families["launcher"] += 1
+        if record.mode == "plain" and not self.families:
+            self.partial.unparsed += 1
+        if record.row.time_us is not None:
+            self._seen(record.row.time_us)
+        if hits:
+            record.hits.update(hits)
+        self.open[key] = record
+        if len(self.open) > _OPEN:
+            oldest = next(iter(self.open))
+            self._close(self.open.pop(oldest))
+
+    def _record(
+        self, number: int, raw: str, peeled: Peeled, header: tuple[Row, str] | None, before: tuple[str, ...]
+    ) -> _Open:
+        """Return the record that begins with a line."""
         rest = peeled.rest
         mode = "plain"
+        launcher = False
         if header is not None:
             row, family = header
-            self.families[family] += 1
             mode = "slog" if family == "slog" else "header"
         else:
             row = Row(number, rest)
         if row.level is None and peeled.level:
             row.level = headers.level_name(peeled.level)
             mode = "header"
-            self.families["launcher"] += 1
+            launcher = True
         if row.time_us is None and peeled.time:
             row.time_us = self._short_time(peeled.time)
         row.rank = row.rank if row.rank is not None else peeled.rank
@@ -338,27 +568,20 @@ class _Run:
             mode = "traceback"
         elif mode != "slog" and _CANN_BLOCK.search(rest):
             mode = "cann"
-        elif mode == "plain" and _EXCEPTION.match(rest):
+        elif mode == "plain" and headers.EXCEPTION.match(rest):
             mode = "exception"
-        if row.time_us is not None:
-            self._seen(row.time_us)
-        record = _Open(row, [rest[:8000]], [raw[:8000]], [number], mode, before=tuple(self.recent))
-        if hits:
-            record.hits.update(hits)
-        self.open[key] = record
-        if len(self.open) > 512:
-            oldest = next(iter(self.open))
-            self._close(self.open.pop(oldest))
+        return _Open(row, [rest[:8000]], [raw[:8000]], [number], mode, launcher=launcher, before=before)
 
     def _settle_year(self, header: tuple[Row, str], rest: str, number: int) -> tuple[Row, str]:
         """Learn the year from stamps that have one, and doubt the assumed one where it leads into the future."""
         row, family = header
         if row.time_us is None:
             return header
-        if family not in _YEARLESS:
+        if family not in headers.YEARLESS:
             year = headers.year_of(row.time_us)
             if year > 1971:
-                self.year, self.told_year = year, True
+                self._set_year(year)
+                self.told_year = True
             return header
         if self._in_the_future(row.time_us):
             header = headers.read(rest, number, self.year) or header
@@ -378,8 +601,13 @@ class _Run:
         written = self.context.written_us
         if self.told_year or self.year is None or written is None or time_us <= written + _DAY_US:
             return False
-        self.year -= 1
+        self._set_year(self.year - 1)
         return True
+
+    def _set_year(self, year: int) -> None:
+        if year != self.year:
+            self.year = year
+            self.seconds.clear()
 
     def _assume(self) -> None:
         if not self.told_year:
@@ -398,13 +626,9 @@ class _Run:
 
     def _close(self, record: _Open) -> None:
         row = record.row
-        minute = ""
-        if row.time_us is not None:
-            minute = _minute(row.time_us)
-        key = (row.level or "", row.module or "", minute)
-        self.partial.counts[key] = self.partial.counts.get(key, 0) + 1
-        if record.mode == "plain" and not row.level and not self.families:
-            self.partial.unparsed += 1
+        if not record.counted:
+            key = (row.level or "", row.module or "", "" if row.time_us is None else _minute(row.time_us))
+            self.partial.counts[key] = self.partial.counts.get(key, 0) + 1
         rank = LEVEL_RANK.get(row.level or "", 1)
         if rank < WORTH_KEEPING and not record.hits:
             return
@@ -439,12 +663,12 @@ class _Run:
         self.waiting = still
 
     def finish(self) -> None:
-        for record in self.open.values():
+        for record in sorted(self.open.values(), key=lambda record: record.row.line):
             self._close(record)
         self.open.clear()
         partial = self.partial
         metrics = self.metrics
-        metrics.finish()
+        metrics.finish(self.year if self.told_year else None, self.context.written_us)
         if metrics.sink.columns:
             self.hit = True
             partial.columns = metrics.sink.columns
@@ -459,6 +683,8 @@ class _Run:
         partial.kind = self._kind()
         if partial.kind == "unknown" and not partial.note:
             partial.note = "no known kind of text"
+        elif not (self.hit or self.marked or partial.note) and partial.kind == "console":
+            partial.note = "no known framework: read as plain text"
 
     def _kind(self) -> str:
         total = sum(self.families.values())
@@ -468,6 +694,10 @@ class _Run:
                 return _FAMILY_KIND[family]
             return "console"
         return "console" if self.hit or self.marked else "unknown"
+
+
+def _is_ours(text: bytes) -> bool:
+    return any(word in text and (pattern is None or pattern.search(text)) for word, pattern in _MARKS)
 
 
 def _adopt(row: Row, tail: Row) -> None:

@@ -17,7 +17,7 @@ from npudiag.parsers.base import Row
 # Three pids: "pid", "pid:tid", and MindSpore's "pid,thread in hex,process".
 _SLOG = re.compile(
     r"\[([A-Z]+|\d+)\] ([A-Z0-9_]+)\((-?\d+)(?::(\d+))?,(?:([0-9a-f]{8,16}),)?([^)\n]{0,64})\): ?"
-    r"(?:(\d{4})-(\d\d)-(\d\d)-(\d\d):(\d\d):(\d\d)\.(\d{3})\.(\d{3}))? ?"
+    r"(?:(\d{4})-(\d\d)-(\d\d)-(\d\d):(\d\d):(\d\d)\.(\d{3})\.(\d{1,3}))? ?"
 )
 _PLACE = re.compile(r"\[([\w./+-]+\.(?:cc|cpp|c|h|py|go|cxx|hpp|ts|tcc):\d+)\]")
 _CODE = re.compile(
@@ -38,6 +38,11 @@ _RECORD_LEVEL = {
     "EXCEPTION": "EXCEPTION",
 }
 _LEVELS = frozenset(("DEBUG", "TRACE", "INFO", "EVENT", "NOTICE", "WARNING", "ERROR", "CRITICAL", "EXCEPTION", "FATAL"))
+EXCEPTION = re.compile(
+    r"(?:[\w.]+(?:Error|Exception|Exit|Interrupt|Warning|Failure|Timeout)|[\w.]+\.\w+): ?"
+    r"|[A-Z]\w*(?:Error|Exception|Exit|Interrupt)$"
+)
+"""What an exception's message begins with, as Python prints it behind the traceback."""
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 _MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if name}
 
@@ -148,7 +153,10 @@ _ISO = re.compile(
 )
 _SYSLOG = re.compile(r"([A-Z][a-z]{2}) +(\d{1,2}) (?:(\d{4}) )?(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?:[+-]\d\d:\d\d)? ")
 _DMESG_T = re.compile(r"\[([A-Z][a-z]{2}) ([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})\] ")
-_CTIME = re.compile(r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})")
+_CTIME = re.compile(
+    # date, with the zone or without
+    r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d)(?: [A-Z]{2,5})? (\d{4})(?!\d)"
+)
 _PRINTK = re.compile(r"(?:<\d+>)?\[ *(\d+\.\d{6})\] ")
 _PLAIN_LEVEL = re.compile(r"\[?(DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b\]?[ :|,]")
 _SOME_LEVEL = re.compile(
@@ -294,6 +302,15 @@ def _dmesg(row: Row, text: str, _year: int | None) -> bool:
     return True
 
 
+def _ctime(row: Row, text: str, _year: int | None) -> bool:
+    match = _CTIME.match(text)
+    if not match or match.group(1) not in _MONTHS:
+        return False
+    day, hour, minute, second = map(int, match.group(2, 3, 4, 5))
+    row.time_us = stamp_us(int(match.group(6)), _MONTHS[match.group(1)], day, hour, minute, second)
+    return True
+
+
 def _printk(row: Row, text: str, _year: int | None) -> bool:
     # Seconds since boot: no wall-clock time can be told from them.
     return _PRINTK.match(text) is not None
@@ -308,6 +325,9 @@ def _plain_level(row: Row, text: str, _year: int | None) -> bool:
 
 
 Reader = Callable[[Row, str, "int | None"], bool]
+
+YEARLESS = ("glog", "c10", "syslog")
+"""Families whose time stamps have no year as a rule."""
 
 _BRACKET: tuple[tuple[str, Reader], ...] = (
     ("slog", _slog),
@@ -324,6 +344,7 @@ _BRACKET: tuple[tuple[str, Reader], ...] = (
 _LETTER: tuple[tuple[str, Reader], ...] = (
     ("glog", _glog),
     ("syslog", _syslog),
+    ("ctime", _ctime),
     ("python", _iso),
     ("plain", _plain_level),
 )

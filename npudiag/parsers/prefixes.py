@@ -127,6 +127,20 @@ def peel(text: str, labels: bool = False) -> Peeled:
     return Peeled(rest, **found)
 
 
+def process_end(text: str) -> int:
+    """Return the offset behind the last prefix that tells the process of a line: its worker, rank or pid."""
+    stop = len(text) - len(peel(text).rest)
+    at = end = 0
+    while at < stop:
+        match = _FORM_OF[text[at]].match(text, at)
+        if match is None:
+            break
+        at = match.end()
+        if any(value for name, value in match.groupdict().items() if name in _PROCESS):
+            end = at
+    return end
+
+
 def behind_bar(peeled: Peeled) -> Peeled | None:
     """Return what stands behind the progress bar that `peeled` begins with, peeled itself; None where none does.
 
@@ -179,6 +193,9 @@ _FIELDS: dict[str, Callable[[dict[str, Any], str], None]] = {
     "source": _text("source"),
     "old_source": _text("source"),
 }
+
+
+_PROCESS = frozenset(("raylet", "worker", "host", "group", "rank", "mpi", "pid"))
 
 
 def has_labels(lines: Sequence[str]) -> bool:

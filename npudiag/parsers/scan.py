@@ -1,5 +1,8 @@
 """Find many fixed strings in a block of bytes in one pass.
 
+A string of digits only is a code and counts where it stands as a word of its own, ``0x`` in front of it at most:
+``507015`` does not stand in ``1507015``, or process ids would be full of codes.
+
 Hyperscan does it at memory speed for any number of strings; where no wheel of it
 exists, the standard library's `re` does the same, slower.
 """
@@ -95,17 +98,33 @@ def _compiled(literals: Literals, hyperscan: Any) -> Any:
             pass
     database = hyperscan.Database()
     database.compile(
-        expressions=list(literals.encoded),
+        expressions=[_expression(text) for text in literals.encoded],
         ids=list(range(len(literals.texts))),
         elements=len(literals.texts),
         flags=[hyperscan.HS_FLAG_CASELESS if nocase else 0 for nocase in literals.nocase],
-        literal=True,
     )
     if folder:
         with contextlib.suppress(OSError, ValueError, hyperscan.HyperscanError):
             cache.store(folder, name, hyperscan.dumpb(database))
             cache.prune(folder, "patterns-*.hs")
     return database
+
+
+def _expression(text: bytes) -> bytes:
+    """Return a literal as a regular expression; Hyperscan searches for it no slower."""
+    if text.isdigit():
+        return rb"(\b|0[xX])" + text + rb"\b"
+    return b"".join(rb"\x%02x" % byte if byte > 127 or not chr(byte).isalnum() else b"%c" % byte for byte in text)
+
+
+def _stands_alone(data: bytes | memoryview, start: int, end: int) -> bool:
+    """Whether no word goes on over the edges of a match."""
+    if _IN_WORD.match(data[end : end + 1]):
+        return False
+    return not _IN_WORD.match(data[start - 1 : start]) or bytes(data[max(start - 2, 0) : start]) in (b"0x", b"0X")
+
+
+_IN_WORD = re.compile(rb"\w")
 
 
 def _fingerprint(literals: Literals, hyperscan: Any) -> str:
@@ -128,6 +147,7 @@ class _ReScanner:
     """
 
     def __init__(self, literals: Literals) -> None:
+        self._codes = {index for index, text in enumerate(literals.encoded) if text.isdigit()}
         self._parts = [part for nocase in (False, True) if (part := self._prepare(literals, nocase)) is not None]
 
     @staticmethod
@@ -155,6 +175,8 @@ class _ReScanner:
             for match in pattern.finditer(data):
                 text = match.group(1)
                 start = match.start(1)
-                found.extend((index, start + length) for index, length in prefixes[text.lower() if nocase else text])
+                for index, length in prefixes[text.lower() if nocase else text]:
+                    if index not in self._codes or _stands_alone(data, start, start + length):
+                        found.append((index, start + length))
         found.sort(key=lambda pair: pair[1])
         return found

@@ -14,6 +14,8 @@ by one:
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,10 @@ _RECORD_LINES = 256
 _PAD = bytes(64)
 
 # "[LEVEL] MODULE(" with the offset of the time stamp behind it.
-_HEAD = re.compile(rb"\[([A-Z]+|\d+)\] ([A-Z0-9_]+)\([^\n]{1,64}?\): ?(?=\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d\.\d{3}\.\d{3})")
+_HEAD = re.compile(
+    rb"\[([A-Z]+|\d+)\] ([A-Z0-9_]+)\([^\n]{1,64}?\): ?"
+    rb"(?=\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d\.\d{3}\.\d{1,3})"
+)
 _START = re.compile(rb"\[(?:[A-Z]+|\d+)\] [A-Z0-9_]+\(-?\d+[:,]")
 
 _MULTIPLY = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
@@ -53,12 +58,13 @@ class SlogParser:
 
     def recognise(self, head: bytes, path: str) -> float:
         """Sure when most of the first lines carry the header."""
-        lines = [line for line in head[:65536].split(b"\n")[:200] if line.strip()]
+        lines = [line for line in head[:65536].split(b"\n", 200)[:200] if line.strip()]
         if not lines:
             return 0.0
-        found = sum(1 for line in lines if _START.match(line))
         # Continuation lines carry no header, so a third is much; the first line is nearly always one.
-        return 0.95 if found >= max(1, len(lines) // 3) and b"\r" not in head[:65536] else 0.0
+        enough = max(1, len(lines) // 3)
+        headed = islice((line for line in lines if _START.match(line)), enough)
+        return 0.95 if sum(1 for _ in headed) == enough and b"\r" not in head[:65536] else 0.0
 
     def parse(self, stream: Stream, head: bytes, context: Context) -> Partial:
         """Read the stream to its end."""
@@ -175,7 +181,10 @@ class _Run:
         stamp = np.zeros(total, np.int64)
         header = np.zeros(total, bool)
         todo = np.flatnonzero(view[starts] == 91)
-        representative = np.zeros(1 << 16, np.int64)
+        # Small files come by the thousand: tables for 65,536 buckets would cost more than their lines.
+        bits = min(16, max(8, total.bit_length() + 1))
+        buckets = 1 << bits
+        representative = np.zeros(buckets, np.int64)
         # Each round settles every class whose representative was met; two classes in one bucket
         # need a second round, a file of nothing but odd lines stops after a few.
         for _ in range(8):
@@ -186,14 +195,14 @@ class _Run:
             with np.errstate(over="ignore"):
                 mixed = (first * np.uint64(_MULTIPLY[0])) ^ (second * np.uint64(_MULTIPLY[1]))
                 mixed ^= third * np.uint64(_MULTIPLY[2])
-                bucket = (mixed >> np.uint64(48)).astype(np.int64)
+                bucket = (mixed >> np.uint64(64 - bits)).astype(np.int64)
             representative[bucket] = np.arange(len(todo))
             chosen = representative[bucket]
             same = (first == first[chosen]) & (second == second[chosen]) & (third == third[chosen])
-            used = np.flatnonzero(np.bincount(bucket, minlength=1 << 16))
-            offsets = np.zeros(1 << 16, np.int64)
-            levels = np.zeros(1 << 16, np.int64)
-            modules = np.zeros(1 << 16, np.int64)
+            used = np.flatnonzero(np.bincount(bucket, minlength=buckets))
+            offsets = np.zeros(buckets, np.int64)
+            levels = np.zeros(buckets, np.int64)
+            modules = np.zeros(buckets, np.int64)
             for number in used.tolist():
                 place = int(at[representative[number]])
                 match = _HEAD.match(block, place)
@@ -263,6 +272,7 @@ class _Run:
         collector = self.collector
         exact, budget = collector.exact, self.context.budget
         base, folded = self.line, 0
+        record_starts = heads.tolist()
         # This loop sees every line of a storm: attribute look-ups and calls are kept out of it.
         for index, start, end, hit in zip(
             wanted.tolist(),
@@ -280,8 +290,8 @@ class _Run:
             if group.kept >= (budget.hit_samples if hit else budget.samples) or not collector.room(hit):
                 folded += 1
                 continue
-            stop = int(np.searchsorted(heads, index, side="right"))
-            stop = int(heads[stop]) if stop < len(heads) else len(starts)
+            following = bisect_right(record_starts, index)
+            stop = record_starts[following] if following < len(record_starts) else len(starts)
             collector.keep(group, self._row(block, starts, ends, index, stop, hits.of(index)), hit)
         self.partial.folded += folded
 
@@ -319,9 +329,11 @@ class _Hits:
 
     def __init__(self, owners: IntArray, ids: list[int]) -> None:
         order = np.argsort(owners, kind="stable")
-        self._sorted = owners[order]
-        self._ids = np.asarray(ids, np.int64)[order]
-        self.owners: IntArray = np.unique(self._sorted)
+        owned = owners[order]
+        self.owners: IntArray = owned[_firsts(owned)]
+        # Few are looked up, one by one: lists are faster than arrays at that.
+        self._owners: list[int] = owned.tolist()
+        self._numbers: list[int] = np.asarray(ids, np.int64)[order].tolist()
 
     def among(self, lines: IntArray) -> Any:
         """Return, for each of the sorted `lines`, whether it is hit."""
@@ -331,8 +343,8 @@ class _Hits:
 
     def of(self, index: int) -> tuple[int, ...]:
         """Return the literals in the record whose first line has this index."""
-        low, high = np.searchsorted(self._sorted, [index, index + 1])
-        return tuple(sorted(set(self._ids[low:high].tolist())))
+        low, high = bisect_left(self._owners, index), bisect_right(self._owners, index)
+        return tuple(sorted(set(self._numbers[low:high])))
 
 
 def _excerpt(block: bytes, starts: IntArray, ends: IntArray, first: int, stop: int) -> tuple[str, ...]:
@@ -344,8 +356,16 @@ def _excerpt(block: bytes, starts: IntArray, ends: IntArray, first: int, stop: i
 
 def _tally(keys: IntArray) -> tuple[list[int], list[int]]:
     """Return the distinct keys and how often each occurs."""
-    found, numbers = np.unique(keys, return_counts=True)
-    return found.tolist(), numbers.tolist()
+    ordered = np.sort(keys)
+    first = np.flatnonzero(_firsts(ordered))
+    return ordered[first].tolist(), np.diff(first, append=len(ordered)).tolist()
+
+
+def _firsts(ordered: IntArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return where in a sorted array a value stands for the first time; np.unique would load NumPy's masked arrays."""
+    first = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return first
 
 
 _names: list[str] = [""]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -17,15 +18,21 @@ def plain(literals: Literals, data: bytes) -> set[tuple[int, int]]:
         hay, needle = (data.lower(), text.lower()) if nocase else (data, text)
         at = hay.find(needle)
         while at >= 0:
-            found.add((number, at + len(needle)))
+            ahead = "" if hay[max(at - 2, 0) : at].lower() == b"0x" else hay[max(at - 1, 0) : at].decode("latin-1")
+            behind = hay[at + len(needle) : at + len(needle) + 1].decode("latin-1")
+            if not needle.isdigit() or re.search(r"\w", ahead + behind, re.ASCII) is None:
+                found.add((number, at + len(needle)))
             at = hay.find(needle, at + 1)
     return found
 
 
-CASES = Literals(("abc", "ab", "bca", "cab", "AB", "a.c", "abab"), (False, False, False, False, True, False, False))
+CASES = Literals(
+    ("abc", "ab", "bca", "cab", "AB", "a.c", "abab", "00", "001"),
+    (False, False, False, False, True, False, False, False, False),
+)
 
 
-@given(st.text("abcAB.", max_size=60))
+@given(st.text("abcAB.01x é", max_size=60))
 def test_both_back_ends_agree_with_a_plain_search(text: str) -> None:
     data = text.encode()
     expected = plain(CASES, data)
@@ -39,6 +46,15 @@ def test_text_beyond_ascii_is_found() -> None:
     scanner = Scanner(Literals(("内存不足",), (False,)))
     data = "设备内存不足".encode()
     assert scanner.scan(data) == ([0], [len(data)])
+
+
+def test_a_code_does_not_stand_in_a_longer_number() -> None:
+    literals = Literals(("507015",), (False,))
+    data = b"[1507015] 5070150 507015_x y507015 code=0x507015, 507015"
+    for scanner in (Scanner(literals), _ReScanner(literals)):
+        found = scanner.scan(data)
+        ends = found[1] if isinstance(found, tuple) else [end for _, end in found]
+        assert ends == [data.index(b","), len(data)]
 
 
 def test_no_literals_find_nothing() -> None:

@@ -18,7 +18,7 @@ from npudiag.parsers.slog import SlogParser
 
 SOURCE = Source("job/plog-4711_20260102030405678.log", None, None, None, Identity(pid=4711))
 HEADER = re.compile(
-    rb"\[([A-Z]+|\d+)\] ([A-Z0-9_]+)\([^\n]{1,64}?\): ?(\d{4}-\d\d-\d\d)-(\d\d:\d\d):\d\d\.\d{3}\.\d{3}"
+    rb"\[([A-Z]+|\d+)\] ([A-Z0-9_]+)\([^\n]{1,64}?\): ?(\d{4}-\d\d-\d\d)-(\d\d:\d\d):\d\d\.\d{3}\.\d{1,3}"
 )
 
 
@@ -49,6 +49,7 @@ def line(level: str, name: str, text: str, *, who: str = "4711,python3", second:
         "[EVENT] IMP(-2,IMP): 2026-01-02-03:04:05.123.456 70 (device_id:1 die_id:0) text",
         "[ERROR] TSCH(-1,null):2026-01-02-03:04:05.123.456 11 (dieid:0,cpuid:0) hwts.c:19 text",
         "[WARNING] ME(573:281473062022496,MainProcess):2026-01-02-03:04:05.123.456 [a/b.py:1] text",
+        "[ERROR] ME(573:281473062022496,MainProcess):2026-01-02-03:04:05.460.00 [a/b.py:1] text",
         "[CRITICAL] DEVICE(83434,fffcf1ffb1e0,python):2026-01-02-03:04:05.123.456 [a.cc:1] Run] text",
         "[12] 99(1,None):2026-01-02-03:04:05.123.456 text",
         "[ERROR] ASCENDCKERNELLONG(123456789,a rather long process name (x)):2026-01-02-03:04:05.123.456 text",
