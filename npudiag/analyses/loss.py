@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 LEAST = 32
 """Rows from which on statistics speak."""
 
-_TRAINERS = ("hf", "trainer-log", "trainer-state", "tqdm")
+_TRAINERS = ("hf", "trainer-log", "trainer-state", "tqdm", "mmengine")
+"""Kinds of line whose gradient norm is NaN for a step that a scaler skipped, and whose loss may leave NaN out."""
 RANDOM = 12.6
 """ln of 300,000: a loss above it is worse than guessing with any vocabulary in use."""
 
@@ -62,12 +63,14 @@ class NotFinite:
         how: What gave it away.
         rows: How many rows show it.
         last_good: The last row before with a finite loss, None where there is none.
+        sure: Whether it lasts; False where only the last row of a log that breaks off shows it.
     """
 
     index: int
     how: Literal["loss", "gradient", "vanished", "zero"]
     rows: int
     last_good: int | None
+    sure: bool = True
 
 
 def not_finite(one: Series) -> NotFinite | None:
@@ -75,7 +78,8 @@ def not_finite(one: Series) -> NotFinite | None:
 
     Megatron prints a loss only if it is above zero, so a row without one that skipped nothing had none to show.
     Steps that the search for the loss scale skips have no loss either; they are counted as skipped and are fine.
-    HF's trainer filters NaN out of its average: what is left is 0.0 beside a gradient norm of NaN.
+    HF's trainer filters NaN out of its average: what is left is 0.0 beside a gradient norm of NaN. A norm of NaN in
+    the last row only is told where the run breaks off there and no earlier step was skipped so: it is then no scaler.
     """
     loss, norm = one.get("loss"), one.get("grad_norm")
     has_loss, has_norm = one.has("loss"), one.has("grad_norm")
@@ -83,7 +87,9 @@ def not_finite(one: Series) -> NotFinite | None:
     scale = one.get("loss_scale")
     bad_loss = has_loss & ~np.isfinite(loss)
     bad_norm = has_norm & ~np.isfinite(norm) & (skipped == 0)
+    open_end = False
     if one.framework in _TRAINERS:
+        open_end = bool(bad_norm.size and bad_norm[-1] and not bad_norm[:-1].any() and _breaks_off(one))
         zero = (loss == 0.0) & bad_norm
         # Scalers of fp16 report single steps they skip; what stays so does not come back.
         lasting = np.zeros(len(one), dtype=bool)
@@ -102,6 +108,9 @@ def not_finite(one: Series) -> NotFinite | None:
         vanished = ~has_loss & one.has("skipped") & (skipped == 0) & ~(scale < 0)
     bad = bad_loss | bad_norm | zero | vanished
     rows = np.flatnonzero(bad)
+    open_end = open_end and not rows.size
+    if open_end:
+        rows = np.array([len(one) - 1])
     if not rows.size:
         return None
     index = int(rows[0])
@@ -109,7 +118,12 @@ def not_finite(one: Series) -> NotFinite | None:
         "loss" if bad_loss[index] else "vanished" if vanished[index] else "zero" if zero[rows].any() else "gradient"
     )
     good = np.flatnonzero(has_loss[:index] & np.isfinite(loss[:index]))
-    return NotFinite(index, how, int(rows.size), int(good[-1]) if good.size else None)
+    return NotFinite(index, how, int(rows.size), int(good[-1]) if good.size else None, not open_end)
+
+
+def _breaks_off(one: Series) -> bool:
+    """Whether a series of more than three rows ends before the last step planned, as far as that is known."""
+    return len(one) > 3 and not (one.has_steps and one.total == one.total and one.x[-1] >= one.total)
 
 
 Fate = Literal["recovered", "lingering", "diverged", "open"]
@@ -229,7 +243,8 @@ def _plain(one: Series, rows: np.ndarray) -> Spike | None:
         index = int(rows[place])
         past = loss[rows[max(0, place - 32) : place]]
         base = float(np.median(past))
-        if loss[index] < 1.5 * base or loss[index] - base < 0.5:
+        if base <= 0.05 or loss[index] < 1.5 * base or loss[index] - base < 0.5:
+            # Losses near zero, of preference training for one, multiply by nature.
             continue
         before = norm[rows[max(0, place - 32) : place]]
         around = _highest(norm[max(0, index - 2) : index + 3])
@@ -242,8 +257,8 @@ def _plain(one: Series, rows: np.ndarray) -> Spike | None:
         level = float(later[-1]) if later.size >= 2 else math.nan
         if later.size >= 2:
             fate = "recovered" if level <= 1.05 * base else "lingering"
-        if fate == "recovered" and one.from_start and place < 20:
-            # The first steps of a training wobble while the optimizer's averages fill.
+        if fate == "recovered" and (one.from_start or one.run > 0) and place < 20:
+            # The first steps of a training, or of one that was resumed, wobble while the optimizer's averages fill.
             continue
         rest = loss[rows[place:]]
         peak = int(rows[place + int(np.argmax(rest[:33]))])
@@ -339,7 +354,9 @@ def oscillation(one: Series) -> Oscillation | None:
     if level < 0.05:
         return None
     width = max(9, (rows.size // 8) | 1)
-    padded = np.pad(values, width // 2, mode="reflect")
+    # The median of a row that swings back each time would swing with it: neighbours are averaged first.
+    calm = np.convolve(np.pad(values, 1, mode="reflect"), (0.25, 0.5, 0.25), mode="valid")
+    padded = np.pad(calm, width // 2, mode="reflect")
     trend = np.median(np.lib.stride_tricks.sliding_window_view(padded, width), axis=1)
     rest = values - trend
     low, high = np.percentile(rest, [5, 95])
@@ -426,7 +443,11 @@ class Growth:
 
 @once
 def exploding(one: Series) -> Growth | None:
-    """Find five or more rows in which the gradient norm grows without a break to ten times and above ten."""
+    """Find five or more rows in which the gradient norm grows without a break to ten times and above ten.
+
+    Where 32 rows come before them, it also goes beyond twice the highest of the last 128: a norm that scatters over
+    orders of magnitude climbs five times in a row now and then.
+    """
     norm = one.get("grad_norm")
     rows = np.flatnonzero(np.isfinite(norm))
     rows = rows[rows >= min(warm(one), 8)]
@@ -434,9 +455,12 @@ def exploding(one: Series) -> Growth | None:
         return None
     values = norm[rows]
     up = np.concatenate(([False], np.diff(values) > 0))
-    for first, last in groups(np.flatnonzero(up), 1):
+    for first, last in groups(np.flatnonzero(up), 1, least=4):
         low, high = float(values[first - 1]), float(values[last])
-        if last - first + 2 >= 5 and high > 10 * max(low, 1e-6) and high > 10:
+        past = values[max(0, first - 129) : first - 1]
+        if past.size >= 32 and high < 2 * float(past.max()):
+            continue
+        if high > 10 * max(low, 1e-6) and high > 10:
             return Growth(int(rows[first - 1]), int(rows[last]), low, high)
     return None
 

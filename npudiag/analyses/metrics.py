@@ -73,7 +73,7 @@ def _profiled(store: Store) -> dict[str, Floats]:
 
 
 def _summary(values: Floats) -> dict[str, float]:
-    finite = values[np.isfinite(values)]
+    finite = series.bounded(values[np.isfinite(values)])
     if not values.size:
         return {}
     out = {"n": float(values.size), "last": float(values[-1])}

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from npudiag.analyses.series import bounded
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -31,6 +33,7 @@ class Card:
     Attributes:
         node: Node, None where unknown.
         device: Its number.
+        chip: Chip within it, where `device` is the number of a card with several.
         file: Input of the readings.
         line: Lines of the readings.
         time: Microseconds since 1970, NaN where unknown.
@@ -40,6 +43,7 @@ class Card:
 
     node: str | None
     device: int
+    chip: int
     file: str
     line: Floats
     time: Floats
@@ -84,11 +88,13 @@ def cards(store: Store) -> list[Card]:
     if columns.size:
         devices = columns.numbers("device")
         files, nodes, healths = columns.codes("file"), columns.codes("node"), columns.codes("health")
-        values = {name: columns.numbers(name) for name in _COLUMNS}
+        values = {name: bounded(columns.numbers(name)) for name in _COLUMNS}
         lines, times = columns.numbers("line"), columns.numbers("time")
         number = np.where(np.isfinite(devices), devices, -1).astype(np.int64)
         number = np.clip(number, -1, 1 << 20)
+        chips = np.clip(np.nan_to_num(columns.numbers("chip")), 0, 63).astype(np.int64)
         key = ((files + 1) * (int(nodes.max()) + 2) + nodes + 1) * ((1 << 20) + 2) + number + 1
+        key = key * 64 + chips
         for one in np.unique(key):
             rows = np.flatnonzero(key == one)
             first = int(rows[0])
@@ -99,6 +105,7 @@ def cards(store: Store) -> list[Card]:
                 Card(
                     columns.texts("node")[nodes[first]] if nodes[first] >= 0 else None,
                     int(number[first]),
+                    int(chips[first]),
                     columns.texts("file")[files[first]] if files[first] >= 0 else "",
                     lines[rows],
                     times[rows],

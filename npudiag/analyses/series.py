@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _POINTS = 160
 _AROUND = 24
+_HUGE = 1e100
 _MEMO = "series"
 _SECONDARY = ("tqdm", "deepspeed")
 """Kinds of line that only repeat, or complete, what another kind in the same file tells."""
@@ -107,6 +108,7 @@ _WANTED = (
     "lr",
     "loss_scale",
     "step_time_ms",
+    "data_ms",
     "samples_per_s",
     "tokens_per_s",
     "tflops",
@@ -118,6 +120,7 @@ _WANTED = (
     "update_ms",
     "epoch",
     "global_batch_size",
+    "consumed_tokens",
 )
 
 
@@ -157,7 +160,7 @@ def _build(store: Store) -> list[Series]:
     times = columns.numbers("time")
     totals = columns.numbers("total_steps")
     told = {name: columns.present(name) for name in _WANTED if columns.has(name)}
-    values = {name: columns.numbers(name) for name in told}
+    values = {name: bounded(columns.numbers(name)) for name in told}
     out: list[Series] = []
     stream = (files + 1) * (frameworks.max() + 2) + frameworks + 1
     stream = stream * (int(runs.max()) + 1) + runs
@@ -177,22 +180,39 @@ def _build(store: Store) -> list[Series]:
         code, kind = int(files[rows[0]]), int(frameworks[rows[0]])
         total = totals[rows]
         total = total[np.isfinite(total)]
-        whole = rows.size == columns.size
-        out.append(
-            Series(
-                file=names[code] if code >= 0 else "",
-                framework=kinds[kind] if kind >= 0 else "",
-                run=int(runs[rows[0]]),
-                line=lines if whole else lines[rows],
-                x=here if has_steps else np.arange(1, rows.size + 1, dtype=np.float64),
-                has_steps=has_steps,
-                time=times if whole else times[rows],
-                total=float(total[-1]) if total.size else float("nan"),
-                told=told if whole else {name: mask[rows] for name, mask in told.items()},
-                values=values if whole else {name: column[rows] for name, column in values.items()},
-            )
+        # The rows of one start stand together as a rule: views of them cost no memory.
+        together = int(rows[-1] - rows[0]) == rows.size - 1
+        part: slice | npt.NDArray[np.int64] = slice(int(rows[0]), int(rows[-1]) + 1) if together else rows
+        one = Series(
+            file=names[code] if code >= 0 else "",
+            framework=kinds[kind] if kind >= 0 else "",
+            run=int(runs[rows[0]]),
+            line=lines[part],
+            x=here if has_steps else np.arange(1, rows.size + 1, dtype=np.float64),
+            has_steps=has_steps,
+            time=times[part],
+            total=float(total[-1]) if total.size else float("nan"),
+            told={name: mask[part] for name, mask in told.items()},
+            values={name: column[part] for name, column in values.items()},
         )
+        out.append(_paced(one))
     return out
+
+
+def _paced(one: Series) -> Series:
+    """Give a series without step times those that its time stamps tell; stamps of whole seconds tell too little."""
+    size = len(one)
+    if not one.has_steps or size < 3 or one.has("step_time_ms").any() or not np.isfinite(one.time).all():
+        return one
+    if not (one.time % 1_000_000 != 0).any():
+        return one
+    ahead, took = np.diff(one.x), np.diff(one.time) / 1000.0
+    good = (ahead > 0) & (took > 0)
+    values = np.full(size, np.nan)
+    values[1:][good] = took[good] / ahead[good]
+    one.values = {**one.values, "step_time_ms": values}
+    one.told = {**one.told, "step_time_ms": np.isfinite(values)}
+    return one
 
 
 def _same_columns(told: Mapping[str, Bools], rows: npt.NDArray[np.int64], fresh: Bools) -> bool:
@@ -302,11 +322,25 @@ def baseline(values: Floats, window: int = 128, least: int = 16) -> tuple[Floats
     return middle, spread
 
 
-def groups(rows: npt.NDArray[np.int64], gap: int) -> list[tuple[int, int]]:
-    """Return first and last of each group of row numbers that lie no more than `gap` apart."""
+def bounded(values: Floats) -> Floats:
+    """Return values of which none is so large that its square overflows; what is not finite stays so."""
+    huge = (np.abs(values) > _HUGE) & np.isfinite(values)
+    return np.where(huge, np.copysign(_HUGE, values), values) if huge.any() else values
+
+
+def groups(rows: npt.NDArray[np.int64], gap: int, least: int = 1) -> list[tuple[int, int]]:
+    """Return first and last of each group of row numbers that lie no more than `gap` apart.
+
+    Args:
+        rows: Row numbers, upwards.
+        gap: Farthest that neighbours in a group are apart.
+        least: Row numbers that a group must have.
+    """
     if not rows.size:
         return []
     cuts = np.flatnonzero(np.diff(rows) > gap)
     starts = np.concatenate(([0], cuts + 1))
     stops = np.concatenate((cuts, [rows.size - 1]))
+    large = stops - starts + 1 >= least
+    starts, stops = starts[large], stops[large]
     return [(int(rows[a]), int(rows[b])) for a, b in zip(starts, stops, strict=True)]

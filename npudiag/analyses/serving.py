@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npudiag.analyses.series import groups
+from npudiag.analyses.series import bounded, groups
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,6 +32,8 @@ _COLUMNS = (
     "preemptions",
     "acceptance_pct",
 )
+_LATENCY = ("benchmark", "request")
+"""Rows that tell latency, no state of an engine."""
 
 
 @dataclass(slots=True)
@@ -40,6 +42,7 @@ class Engine:
 
     Attributes:
         name: Engine or rank, None where the line does not say.
+        framework: Kind of line.
         file: Where they stand.
         line: Lines.
         time: Microseconds since 1970, NaN where unknown.
@@ -47,6 +50,7 @@ class Engine:
     """
 
     name: str | None
+    framework: str
     file: str
     line: Floats
     time: Floats
@@ -65,15 +69,20 @@ def engines(store: Store) -> list[Engine]:
     out: list[Engine] = []
     if columns.size:
         files, names = columns.codes("file"), columns.codes("engine")
-        values = {name: columns.numbers(name) for name in _COLUMNS}
+        values = {name: bounded(columns.numbers(name)) for name in _COLUMNS}
         lines, times = columns.numbers("line"), columns.numbers("time")
-        key = (files + 1) * (int(names.max()) + 2) + names + 1
+        kinds, kind_names = columns.codes("framework"), columns.texts("framework")
+        key = ((files + 1) * (int(names.max()) + 2) + names + 1) * (int(kinds.max()) + 2) + kinds + 1
         for one in np.unique(key):
             rows = np.flatnonzero(key == one)
             first = int(rows[0])
+            kind = kind_names[kinds[first]] if kinds[first] >= 0 else ""
+            if kind in _LATENCY:
+                continue
             out.append(
                 Engine(
                     columns.texts("engine")[names[first]] if names[first] >= 0 else None,
+                    kind,
                     columns.texts("file")[files[first]] if files[first] >= 0 else "",
                     lines[rows],
                     times[rows],
@@ -87,15 +96,25 @@ def engines(store: Store) -> list[Engine]:
 def queueing(one: Engine) -> tuple[int, int] | None:
     """Find the longest stretch of six statistics or more in which requests wait although the cache has room.
 
-    Room: less than 70 % of the KV cache in use, the share below which memory does not hold requests back.
+    Room: less than 70 % of the KV cache in use, the share below which memory does not hold requests back. Where the use
+    is never told (MindIE's scheduler, a line per batch) as many must wait as run, for a minute.
 
     Returns:
         First and last row.
     """
     waiting, usage = one.values["waiting"], one.values["kv_usage_pct"]
     running = one.values["running"]
-    held = (waiting >= np.maximum(4, 0.25 * np.nan_to_num(running))) & (usage < 70) & (running > 0)
-    found = [group for group in groups(np.flatnonzero(held), 1) if group[1] - group[0] >= 5]
+    if np.isfinite(usage).any():
+        held = (waiting >= np.maximum(4, 0.25 * np.nan_to_num(running))) & (usage < 70) & (running > 0)
+        long_us = 0.0
+    else:
+        held = (waiting >= np.maximum(4, running)) & (running > 0)
+        long_us = 60e6
+    found = [
+        group
+        for group in groups(np.flatnonzero(held), 1)
+        if group[1] - group[0] >= 5 and not one.time[group[1]] - one.time[group[0]] < long_us
+    ]
     return max(found, key=lambda group: group[1] - group[0], default=None)
 
 
@@ -124,7 +143,7 @@ def single_stream(one: Engine) -> tuple[int, float, int] | None:
         A typical row, tokens per second of one request, and the statistics it rests on.
     """
     running, made, read = one.values["running"], one.values["generation_tps"], one.values["prompt_tps"]
-    rows = np.flatnonzero((running >= 1) & (running <= 8) & (made > 0) & (read == 0))
+    rows = np.flatnonzero((running >= 1) & (running <= 8) & (made > 0) & (np.nan_to_num(read) == 0))
     # A request that begins or ends within the window makes the average too low.
     same = [
         bool((i > 0 and running[i - 1] == running[i]) or (i + 1 < len(one) and running[i + 1] == running[i]))
@@ -192,14 +211,15 @@ def slower(one: Engine) -> tuple[int, float, float] | None:
 def gap(one: Engine) -> tuple[int, float, float] | None:
     """Find statistics that stay away while requests run: ten times the usual distance and two minutes.
 
-    Idle engines print nothing at level INFO, so the statistic before the gap must show running requests.
+    Idle engines print nothing at level INFO, so the statistic before the gap must show running requests. SGLang prints
+    by batches, not by time, and its last line before a rest shows running requests too.
 
     Returns:
         Row behind the gap, its seconds, the usual seconds.
     """
     gaps = np.diff(one.time) / 1e6
     good = gaps[np.isfinite(gaps) & (gaps > 0)]
-    if good.size < 6:
+    if good.size < 6 or one.framework == "sglang":
         return None
     usual = float(np.median(good))
     running = one.values["running"]
@@ -208,3 +228,81 @@ def gap(one: Engine) -> tuple[int, float, float] | None:
         return None
     worst = int(rows[int(np.argmax(gaps[rows]))])
     return worst + 1, float(gaps[worst]), usual
+
+
+@dataclass(slots=True)
+class Latency:
+    """How long requests wait for their tokens.
+
+    Attributes:
+        file: Where it stands.
+        line: Line of the benchmark, or of the slowest request.
+        first_ms: Median time to the first token, NaN where unknown.
+        next_ms: Median time per further token, NaN where unknown.
+        requests: Requests it rests on; 0: the medians of a benchmark.
+        at_once: Whether the benchmark sent all requests at once, so that they wait for each other by its nature.
+    """
+
+    file: str
+    line: int
+    first_ms: float
+    next_ms: float
+    requests: int
+    at_once: bool
+
+
+def latency(store: Store) -> list[Latency]:
+    """Return the latency that benchmarks print, and that of the requests of a log, of eight or more."""
+    columns = store.columns("serving")
+    kinds = list(columns.texts("framework"))
+    if not any(kind in kinds for kind in _LATENCY):
+        return []
+    codes, files, names = columns.codes("framework"), columns.codes("file"), columns.texts("file")
+    first, following = bounded(columns.numbers("ttft_ms")), bounded(columns.numbers("tpot_ms"))
+    lines = columns.numbers("line")
+    out: list[Latency] = []
+    if "benchmark" in kinds:
+        rates = _request_rates(store)
+        for row in np.flatnonzero(codes == kinds.index("benchmark")).tolist():
+            file = names[files[row]] if files[row] >= 0 else ""
+            rate = rates.get((file, int(lines[row])), np.inf)
+            out.append(Latency(file, int(lines[row]), float(first[row]), float(following[row]), 0, not rate < np.inf))
+    if "request" in kinds:
+        mine = codes == kinds.index("request")
+        for code in np.unique(files[mine]):
+            rows = np.flatnonzero(mine & (files == code))
+            if rows.size >= 8:
+                told = first[rows]
+                slowest = rows[int(np.nanargmax(told))] if np.isfinite(told).any() else rows[-1]
+                file = names[code] if code >= 0 else ""
+                medians = (float(_median(told)), float(_median(following[rows])))
+                out.append(Latency(file, int(lines[slowest]), *medians, int(rows.size), False))
+    return out
+
+
+def _request_rates(store: Store) -> dict[tuple[str, int], float]:
+    """Return the request rate of benchmarks, by file and line of their heading; one without is unlimited."""
+    columns = store.columns("serving_events")
+    heads = store.columns("serving")
+    kinds = list(heads.texts("framework"))
+    found: dict[tuple[str, int], float] = {}
+    names = list(columns.texts("name"))
+    rate = "Request rate configured (RPS)"
+    if rate not in names or "benchmark" not in kinds:
+        return found
+    begins = np.flatnonzero(heads.codes("framework") == kinds.index("benchmark"))
+    for row in np.flatnonzero(columns.codes("name") == names.index(rate)).tolist():
+        file, line = columns.value("file", row) or "", columns.value("line", row) or 0
+        above = [
+            at
+            for head in begins.tolist()
+            if (heads.value("file", head) or "") == file and (at := heads.value("line", head) or 0) < line
+        ]
+        if above:
+            found[file, max(above)] = float(columns.value("value", row))
+    return found
+
+
+def _median(values: Floats) -> float:
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if finite.size else float("nan")

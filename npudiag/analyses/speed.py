@@ -5,11 +5,13 @@
 * Spread: coefficient of variation and 95th percentile over median. Healthy NPU reference runs have a CV of 0.7 % in
   the middle and of 5 % at the 90th percentile.
 * Slow stretch: the median of nine rows lies 10 % above the usual level (its 20th percentile) for eight rows and 2 %
-  of the run, and everything else lies at the usual level. In fewer than 32 rows: times that grow row after row
-  (Kendall's tau) by 5 %, by 10 % at
-  the start of a training, by 20 % where steps differ by nature.
+  of the run, everything else lies at the usual level, and fewer than a fifth of the steps elsewhere are as slow. In
+  fewer than 32 rows: times that grow row after row (Kendall's tau) by 5 %, by 10 % at the start of a training, by 20 %
+  where steps differ by nature.
 * Drift: the medians of eight blocks grow (Kendall's tau of 0.85) by 10 %.
-* Stall: a row of 1.5 times the median; periodic where the distances between stalls differ by less than 15 %.
+* Stall: a row of 1.5 times the median, standing apart from the others; periodic where the distances between stalls
+  differ by less than 15 %. Megatron stops its clock while it saves or evaluates: there the time stamps tell.
+* Where batches differ in tokens, step times are compared at the usual number of tokens, by a line through them.
 * Silence: no step for 30 minutes and ten times the usual distance between lines, while the log goes on.
 """
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     Rows = npt.NDArray[np.int64]
 
-UNEVEN = ("hf", "tqdm", "trainer-log", "trainer-state", "verl", "mindspeed-rl")
+UNEVEN = ("hf", "tqdm", "trainer-log", "trainer-state", "verl", "mindspeed-rl", "mmengine")
 """Kinds of run whose steps differ in tokens by nature."""
 
 
@@ -48,14 +50,45 @@ LEAST = 32
 _BLOCKS = 4096
 
 
+@once
+def evened(one: Series) -> Floats:
+    """Return step times in ms as they would be with the usual number of tokens.
+
+    ``time = a + b * tokens`` by least squares, fitted again without what lies three deviations off. Taken where the
+    tokens of a step vary by 5 % and the line explains half of the variation; step times as they are otherwise.
+    """
+    took, seen = one.get("step_time_ms"), one.get("consumed_tokens")
+    if not one.has_steps or np.isfinite(seen).sum() < LEAST:
+        return took
+    ahead = np.diff(one.x)
+    tokens = np.full(len(one), np.nan)
+    tokens[1:][ahead > 0] = np.diff(seen)[ahead > 0] / ahead[ahead > 0]
+    good = np.isfinite(tokens) & (tokens > 0) & np.isfinite(took) & (took > 0)
+    good[:5] = False
+    x, y = tokens[good], took[good]
+    if x.size < LEAST or float(np.std(x)) < 0.05 * float(np.mean(x)):
+        return took
+    keep = np.ones(x.size, dtype=bool)
+    for _ in range(2):
+        slope, base = np.polyfit(x[keep], y[keep], 1)
+        off = y - (base + slope * x)
+        spread = 1.4826 * float(np.median(np.abs(off - np.median(off))))
+        keep = np.abs(off - np.median(off)) <= 3 * max(spread, 1e-3 * float(np.median(y)))
+    if slope <= 0 or float(np.var(off[keep])) > 0.5 * float(np.var(y[keep])):
+        return took
+    out = took.copy()
+    out[good] = np.maximum(y - slope * (x - float(np.median(x))), 0.01 * float(np.median(y)))
+    return out
+
+
 @dataclass(slots=True)
 class Pace:
     """How fast a run is.
 
     Attributes:
         median_ms: Median step time.
-        p95_ms: 95th percentile.
-        cv_pct: Coefficient of variation in %.
+        p95_ms: 95th percentile, at the usual number of tokens.
+        cv_pct: Coefficient of variation in %, at the usual number of tokens.
         rows: Rows that count.
     """
 
@@ -71,11 +104,11 @@ def pace(one: Series) -> Pace | None:
     rows = steady(one)
     if not rows.size:
         return None
-    took = one.get("step_time_ms")[rows]
+    even = evened(one)[rows]
     return Pace(
-        float(np.median(took)),
-        float(np.percentile(took, 95)),
-        100.0 * float(np.std(took) / np.mean(took)),
+        float(np.median(one.get("step_time_ms")[rows])),
+        float(np.percentile(even, 95)),
+        100.0 * float(np.std(even) / np.mean(even)),
         int(rows.size),
     )
 
@@ -112,7 +145,7 @@ class Shift:
 def slow_stretch(one: Series) -> Shift | None:
     """Find a stretch of steps that are slower than the rest."""
     rows = steady(one)
-    took = one.get("step_time_ms")[rows]
+    took = evened(one)[rows]
     if rows.size < 5:
         return None
     if rows.size < LEAST:
@@ -132,6 +165,9 @@ def slow_stretch(one: Series) -> Shift | None:
     for first, last in found:
         outside[max(0, first - width) : last + width + 1] = False
     if outside.sum() < 8 or float(np.mean(level[outside] < (1 + (limit - 1) * 0.7) * usual)) < 0.9:
+        return None
+    if float(np.mean(blocks[outside] > limit * usual)) > 0.2:
+        # Where every fifth step elsewhere is as slow, the steps vary; it is no stretch.
         return None
     found = [(first * size, min(rows.size - 1, (last + 1) * size - 1)) for first, last in found]
     first, last = max(found, key=lambda group: float(np.sum(took[group[0] : group[1] + 1] - usual)))
@@ -184,7 +220,7 @@ def drift(one: Series) -> Shift | None:
     rows = steady(one)
     if rows.size < 64:
         return None
-    took = one.get("step_time_ms")[rows]
+    took = evened(one)[rows]
     blocks = np.array([float(np.median(part)) for part in np.array_split(took, 8)])
     limit = 1.25 if one.framework in UNEVEN else 1.1
     if tau(blocks) < 0.85 or blocks[-1] < limit * blocks[0]:
@@ -192,6 +228,9 @@ def drift(one: Series) -> Shift | None:
     lost = float(np.sum(np.maximum(took - blocks[0], 0))) * interval(one)
     near = rows.size - 1 - int(np.argmin(np.abs(took[::-1][: max(1, rows.size // 8)] - blocks[-1])))
     return Shift(int(rows[0]), int(rows[near]), int(rows[-1]), float(blocks[0]), float(blocks[-1]), True, lost)
+
+
+What = Literal["save", "validation", "epoch", ""]
 
 
 @dataclass(slots=True)
@@ -206,7 +245,7 @@ class Stalls:
         period: Steps from one to the next; 0 where they come irregularly.
         lost_pct: Part of the whole time they cost.
         lost_ms: The time they cost.
-        what: What happens at these steps: ``save``, ``validation`` or nothing known.
+        what: What happens at these steps: ``save``, ``validation``, ``epoch`` (a new one begins) or nothing known.
     """
 
     rows: Rows
@@ -216,7 +255,7 @@ class Stalls:
     period: float
     lost_pct: float
     lost_ms: float
-    what: Literal["save", "validation", ""]
+    what: What
 
 
 def stalls(one: Series, events: dict[str, Floats]) -> Stalls | None:
@@ -229,7 +268,7 @@ def stalls(one: Series, events: dict[str, Floats]) -> Stalls | None:
     rows = steady(one)
     if rows.size < 16:
         return None
-    took = one.get("step_time_ms")[rows]
+    took, told = evened(one)[rows], one.get("step_time_ms")[rows]
     median = float(np.median(took))
     limit = 2.5 if one.framework in UNEVEN else 1.5
     places = np.flatnonzero(took > limit * median)
@@ -240,25 +279,97 @@ def stalls(one: Series, events: dict[str, Floats]) -> Stalls | None:
     typical = float(np.median(gaps))
     period = typical if typical > 1 and float(np.median(np.abs(gaps - typical))) <= 0.15 * typical else 0.0
     lost = float(np.sum(took[places] - median))
-    what: Literal["save", "validation", ""] = ""
-    for kind in ("save", "validation"):
-        at = events.get(kind)
+    what: What = ""
+    known: tuple[tuple[What, Floats | None], ...] = (
+        ("save", events.get("save")),
+        ("validation", events.get("validation")),
+        ("epoch", _epoch_starts(one)),
+    )
+    for kind, at in known:
         if at is not None and at.size:
             near = [bool(np.min(np.abs(at - step)) <= max(1.0, interval(one))) for step in where]
             if np.mean(near) >= 0.6:
-                what = "save" if kind == "save" else "validation"
+                what = kind
                 break
+    if not what and float(np.percentile(np.delete(took, places), 95)) > (1 + 0.6 * (limit - 1)) * median:
+        # Times without a gap between the quick ones and the slow ones scatter; nothing stalls.
+        return None
     index = int(rows[places[int(np.argmax(took[places]))]])
     return Stalls(
         rows[places],
         index,
-        median,
-        float(took[places].max()),
+        float(np.median(told)),
+        float(told[places].max()),
         period,
         100 * lost / float(took.sum()),
         lost * interval(one),
         what,
     )
+
+
+def _epoch_starts(one: Series) -> Floats:
+    """Return the steps at which a new epoch begins, the first one of the log left out."""
+    epoch = one.get("epoch")
+    rows = np.flatnonzero(np.isfinite(epoch))
+    begun = np.flatnonzero(np.diff(np.floor(epoch[rows])) > 0) + 1
+    return one.x[rows[begun]]
+
+
+@dataclass(slots=True)
+class DataShare:
+    """Time spent waiting for data, as the lines of steps tell it.
+
+    Attributes:
+        index: A typical row.
+        share_pct: Part of the time of all steps.
+        data_ms: Mean wait per step.
+        step_ms: Mean time of a step.
+    """
+
+    index: int
+    share_pct: float
+    data_ms: float
+    step_ms: float
+
+
+def data_share(one: Series, limit_pct: float) -> DataShare | None:
+    """Return the share of waiting for data, of 16 rows or more, where it reaches a limit in %.
+
+    Sums, not medians: few steps that wait long are what an empty queue looks like.
+    """
+    waited, took = one.get("data_ms"), one.get("step_time_ms")
+    rows = steady(one)
+    rows = rows[np.isfinite(waited[rows])]
+    if rows.size < 16:
+        return None
+    share = 100.0 * float(waited[rows].sum()) / float(took[rows].sum())
+    if not limit_pct <= share <= 100.0:
+        return None
+    parts = waited[rows] / took[rows]
+    typical = int(rows[int(np.argmin(np.abs(parts - share / 100.0)))])
+    return DataShare(typical, share, float(waited[rows].mean()), float(took[rows].mean()))
+
+
+def slower_start(before: Series, after: Series) -> tuple[int, float, float] | None:
+    """Say whether a start of a job is slower by 15 % (40 % where steps differ by nature) than the one before it.
+
+    Both need 16 rows behind their first ones, and the same batch as far as it is told.
+
+    Returns:
+        A typical row of the later one, the median step times in ms of both.
+    """
+    old, new = pace(before), pace(after)
+    if old is None or new is None or min(old.rows, new.rows) < 16:
+        return None
+    batches = [one.get("global_batch_size")[one.has("global_batch_size")] for one in (before, after)]
+    if all(batch.size for batch in batches) and np.median(batches[0]) != np.median(batches[1]):
+        return None
+    limit = 1.4 if after.framework in UNEVEN else 1.15
+    if new.median_ms < limit * old.median_ms:
+        return None
+    rows = steady(after)
+    typical = int(np.argmin(np.abs(after.get("step_time_ms")[rows] - new.median_ms)))
+    return int(rows[typical]), old.median_ms, new.median_ms
 
 
 @dataclass(slots=True)
@@ -294,7 +405,7 @@ def silence(one: Series, seconds: float, line: int, start_us: int | None) -> Sil
         return None
     usual = _cadence(one)
     limit = max(1800.0, (10 if len(one) > 1 else 5) * usual) if math.isfinite(usual) else 3600.0
-    if seconds < limit:
+    if not limit <= seconds < math.inf:
         return None
     return Silence(int(at[-1]), seconds, usual, start_us)
 
@@ -332,8 +443,8 @@ class Pause:
     share_pct: float
 
 
-def pauses(one: Series) -> Pause | None:
-    """Find time stamps that lie much farther apart than the steps between them took."""
+def _gaps(one: Series) -> tuple[Floats, Floats, float] | None:
+    """Return the seconds from each line of a step to the next, those no step accounts for, and the usual distance."""
     if len(one) < 16 or not one.has_steps:
         return None
     gaps = np.diff(one.time) / 1e6
@@ -341,17 +452,83 @@ def pauses(one: Series) -> Pause | None:
     usual = float(np.nanmedian(gaps)) if np.isfinite(gaps).any() else math.nan
     if not math.isfinite(usual) or usual <= 0:
         return None
-    spare = gaps - np.where(np.isfinite(took), took, usual)
-    long = np.flatnonzero((gaps > 5 * usual + 60) & (spare > 3 * usual + 60))
     # A clock that is set forward by days is no pause of the job.
-    long = long[gaps[long] < 30 * 86400]
+    gaps = np.where(gaps < 30 * 86400, gaps, np.nan)
+    return gaps, gaps - np.where(np.isfinite(took), took, usual), usual
+
+
+def pauses(one: Series, known: Rows | None = None) -> Pause | None:
+    """Find time stamps that lie much farther apart than the steps between them took.
+
+    Args:
+        one: The series.
+        known: Rows behind gaps of which something else is said.
+    """
+    found = _gaps(one)
+    if found is None:
+        return None
+    gaps, spare, usual = found
+    open_ = (gaps > 5 * usual + 60) & (spare > 3 * usual + 60)
+    if known is not None:
+        open_[known - 1] = False
+    long = np.flatnonzero(open_)
     if not long.size:
         return None
-    whole = float(np.nansum(np.clip(gaps, 0, 30 * 86400)))
+    whole = float(np.nansum(np.maximum(gaps, 0)))
     total = float(spare[long].sum())
     return Pause(
         int(long[int(np.argmax(gaps[long]))]) + 1, float(gaps[long].max()), total, int(long.size), 100 * total / whole
     )
+
+
+def stops(one: Series, events: dict[str, Floats], what: Literal["save", "validation"]) -> Stalls | None:
+    """Find time that passes between lines of steps while a checkpoint is saved or a validation runs, twice at least.
+
+    Megatron stops its clock meanwhile: steps look quick, and only their time stamps lie apart. Where both happen
+    between two lines, the time is that of the save, less what validations alone take.
+
+    Args:
+        one: The series.
+        events: Steps at which checkpoints were saved and validations run, by kind.
+        what: Which of them.
+    """
+    found, usual_step = _gaps(one), pace(one)
+    if found is None or usual_step is None or what not in events:
+        return None
+    gaps, spare, usual = found
+    saves, validations = _within(one, events.get("save")), _within(one, events.get("validation"))
+    alone = validations & ~saves & np.isfinite(spare)
+    if what == "save":
+        mine = saves
+        spare = spare - np.where(validations, float(np.median(spare[alone])) if alone.any() else 0.0, 0.0)
+    else:
+        mine = alone
+    # Stamps of whole seconds are one off at either end.
+    places = np.flatnonzero(mine & (spare > 3) & (spare > 0.5 * usual))
+    if places.size < 2:
+        return None
+    lost, longest = float(spare[places].sum()), float(spare[places].max())
+    distance = np.diff(one.x[places])
+    typical = float(np.median(distance))
+    return Stalls(
+        places + 1,
+        int(places[int(np.argmax(spare[places]))]) + 1,
+        usual_step.median_ms,
+        1000 * longest + usual_step.median_ms,
+        typical if float(np.median(np.abs(distance - typical))) <= 0.15 * typical else 0.0,
+        100 * lost / float(np.nansum(np.maximum(gaps, 0))),
+        1000 * lost,
+        what,
+    )
+
+
+def _within(one: Series, at: Floats | None) -> npt.NDArray[np.bool_]:
+    """Return between which lines of steps something happened, by the steps at which it did."""
+    if at is None:
+        return np.zeros(len(one) - 1, dtype=bool)
+    at = np.sort(at[np.isfinite(at)])
+    before = np.searchsorted(at, one.x)
+    return np.asarray(before[1:] > before[:-1])
 
 
 def event_steps(store: Store) -> dict[str, dict[str, Floats]]:

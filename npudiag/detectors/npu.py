@@ -54,7 +54,7 @@ def _hit(
     return Hit(
         evidence=[*_row(store, worst, index), *_curve(worst, plot)],
         captures={name: value for name, value in captures.items() if value is not None and value == value},
-        devices=[card.device for card in cards],
+        devices=sorted({card.device for card in cards}),
         nodes=sorted({card.node for card in cards if card.node}),
         first_us=int(time) if time == time else None,
         severity=severity,

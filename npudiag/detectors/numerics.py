@@ -40,6 +40,8 @@ def not_finite(store: Store, params: Mapping[str, Any]) -> list[Hit]:
             },
             shown=shown,
             marks=("nan", "NaN", "inf", "grad norm", "loss scale"),
+            severity=None if found.sure else "warning",
+            confidence=None if found.sure else "medium",
             occurrences=found.rows,
         )
 

@@ -147,3 +147,42 @@ def gap(store: Store, params: Mapping[str, Any]) -> list[Hit]:
             }
             hits.append(_hit(store, one, found[0] - 1, captures, ("running", "generation_tps"), also=[found[0]]))
     return hits[:4]
+
+
+def _late(store: Store, params: Mapping[str, Any], which: str, limit: float) -> list[Hit]:
+    """Return hits about requests whose first, or next, token takes longer than a limit in ms."""
+    hits = []
+    for one in judge.latency(store):
+        took = one.first_ms if which == "first" else one.next_ms
+        if not took > limit:
+            continue
+        text = store.quotes.get(one.file, {}).get(one.line)
+        captures: dict[str, Any] = {
+            "took_ms": round(took, 1),
+            "limit_ms": round(limit),
+            "requests": one.requests or None,
+            "line": one.line,
+            "file": one.file,
+        }
+        row = {"ttft_ms": one.first_ms, "tpot_ms": one.next_ms}
+        evidence = [
+            Evidence(kind="log", path=one.file, line=one.line, text=text)
+            if text
+            else Evidence(kind="rows", path=one.file or None, rows=[row])
+        ]
+        metric = "median time to the first token, ms" if which == "first" else "median time per further token, ms"
+        evidence.append(Evidence(kind="metric", path=one.file or None, label=metric, value=round(took, 1)))
+        severity = "info" if one.at_once and which == "first" else None
+        captures = {name: value for name, value in captures.items() if value is not None}
+        hits.append(Hit(evidence=evidence, captures=captures, severity=severity))
+    return hits[:4]
+
+
+def first_token_late(store: Store, params: Mapping[str, Any]) -> list[Hit]:
+    """Half of the requests wait long for their first token."""
+    return _late(store, params, "first", float(params.get("above_ms", 10_000)))
+
+
+def next_token_late(store: Store, params: Mapping[str, Any]) -> list[Hit]:
+    """Half of the requests get their further tokens slowly."""
+    return _late(store, params, "next", float(params.get("above_ms", 150)))

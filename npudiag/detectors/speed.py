@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from npudiag.advice.settings import jobs
 from npudiag.analyses import speed as judge
 from npudiag.analyses.series import Series, build, timed
 from npudiag.detectors.series_hits import each, make
@@ -15,6 +16,7 @@ from npudiag.engine.hits import Hit
 from npudiag.result import Evidence
 
 if TYPE_CHECKING:
+    from npudiag.analyses.series import Floats
     from npudiag.tables.store import Store
 
 _PLOT = ("step_time_ms", "tflops", "samples_per_s")
@@ -30,10 +32,8 @@ _MARKS = (
 
 def _shift(store: Store, one: Series, found: judge.Shift) -> Hit:
     rate = "tflops" if one.has("tflops").any() else "samples_per_s"
-    speed = one.get(rate)
-    before, behind = speed[max(0, found.begin - 8) : found.begin], speed[found.index]
-    before = before[np.isfinite(before)]
-    known = before.size and behind == behind
+    before, after = _rates(one.get(rate), found)
+    known = before == before and after == after
     hit = make(
         store,
         one,
@@ -44,8 +44,8 @@ def _shift(store: Store, one: Series, found: judge.Shift) -> Hit:
             "slower": round(found.slower_pct, 1),
             "begin": one.step(found.begin) if one.has_steps else None,
             "end": one.step(found.end) if one.has_steps else None,
-            "rate_before": round(float(np.median(before)), 2) if known else None,
-            "rate_after": round(float(behind), 2) if known else None,
+            "rate_before": round(before, 2) if known else None,
+            "rate_after": round(after, 2) if known else None,
             "unit": "TFLOP/s" if rate == "tflops" else "samples/s",
         },
         shown=[(max(0, found.begin - 1), "before"), (found.begin, "where it begins"), (found.end, "the end")],
@@ -57,6 +57,23 @@ def _shift(store: Store, one: Series, found: judge.Shift) -> Hit:
     hit.lost_pct = round(100 * found.lost_ms / whole, 1) if whole > 0 else None
     hit.basis = "time above the usual step time, over the time of all steps"
     return hit
+
+
+def _rates(speed: Floats, found: judge.Shift) -> tuple[float, float]:
+    """Return the median throughput outside of a slow stretch and in it; of one that is everywhere, early and late."""
+    inside = np.zeros(speed.size, dtype=bool)
+    inside[found.begin : found.end + 1] = True
+    if inside.all():
+        part = max(1, speed.size // 8)
+        inside[:] = False
+        inside[-part:] = True
+        outside = np.arange(speed.size) < part
+    else:
+        outside = ~inside
+    told = np.isfinite(speed)
+    if not (told & outside).any() or not (told & inside).any():
+        return float("nan"), float("nan")
+    return float(np.median(speed[told & outside])), float(np.median(speed[told & inside]))
 
 
 def slow_stretch(store: Store, params: Mapping[str, Any]) -> list[Hit]:
@@ -73,14 +90,21 @@ def drift(store: Store, params: Mapping[str, Any]) -> list[Hit]:
     return each(timed(store), find, lambda one, found: _shift(store, one, found))
 
 
+def _unpadded(store: Store) -> bool:
+    """Whether sequences are not padded to one length, so that steps differ in tokens by nature."""
+    return any(job.find("--variable-seq-lengths") is not None for job in jobs(store))
+
+
 def jitter(store: Store, params: Mapping[str, Any]) -> list[Hit]:
     """Step times vary much."""
     events = judge.event_steps(store)
 
     def find(one: Series) -> judge.Pace | None:
         found = judge.pace(one)
-        uneven = one.framework in judge.UNEVEN
-        if found is None or found.rows < judge.LEAST or found.cv_pct < (60 if uneven else 20):
+        if found is None or found.rows < judge.LEAST or found.cv_pct < 20:
+            return None
+        uneven = one.framework in judge.UNEVEN or _unpadded(store)
+        if found.cv_pct < (60 if uneven else 20):
             return None
         if found.p95_ms < (2.5 if uneven else 1.3) * found.median_ms:
             return None
@@ -113,10 +137,13 @@ def _stalls(store: Store, what: tuple[str, ...]) -> list[Hit]:
     events = judge.event_steps(store)
 
     def find(one: Series) -> judge.Stalls | None:
-        found = judge.stalls(one, events.get(one.file, {}))
-        if found is None or found.what not in what:
-            return None
-        return None if judge.slow_stretch(one) is not None else found
+        known = events.get(one.file, {})
+        found = judge.stalls(one, known)
+        if found is not None and found.what in what:
+            return None if judge.slow_stretch(one) is not None else found
+        if "save" in what:
+            return judge.stops(one, known, "save")
+        return judge.stops(one, known, "validation") if "validation" in what else None
 
     def hit(one: Series, found: judge.Stalls) -> Hit:
         made = make(
@@ -156,6 +183,11 @@ def stalls_saving(store: Store, params: Mapping[str, Any]) -> list[Hit]:
 def stalls_evaluating(store: Store, params: Mapping[str, Any]) -> list[Hit]:
     """The steps that take far longer are those of evaluations."""
     return _stalls(store, ("validation",))
+
+
+def stalls_epochs(store: Store, params: Mapping[str, Any]) -> list[Hit]:
+    """The steps that take far longer are the first ones of epochs."""
+    return _stalls(store, ("epoch",))
 
 
 def silence(store: Store, params: Mapping[str, Any]) -> list[Hit]:
@@ -208,6 +240,13 @@ def silence(store: Store, params: Mapping[str, Any]) -> list[Hit]:
 
 def pauses(store: Store, params: Mapping[str, Any]) -> list[Hit]:
     """Time passed between steps that no step accounts for."""
+    events = judge.event_steps(store)
+
+    def find(one: Series) -> judge.Pause | None:
+        kinds: tuple[Literal["save", "validation"], ...] = ("save", "validation")
+        told = [judge.stops(one, events.get(one.file, {}), kind) for kind in kinds]
+        rows = [found.rows for found in told if found is not None]
+        return judge.pauses(one, np.concatenate(rows) if rows else None)
 
     def hit(one: Series, found: judge.Pause) -> Hit:
         captures = {
@@ -229,7 +268,7 @@ def pauses(store: Store, params: Mapping[str, Any]) -> list[Hit]:
         made.lost_pct, made.lost_ms = round(found.share_pct, 1), found.total_s * 1000
         return made
 
-    return each(timed(store), judge.pauses, hit)
+    return each(timed(store), find, hit)
 
 
 def restarts(store: Store, params: Mapping[str, Any]) -> list[Hit]:
@@ -264,6 +303,31 @@ def restarts(store: Store, params: Mapping[str, Any]) -> list[Hit]:
                 occurrences=len(runs) - 1,
             )
         )
+    return hits[:2]
+
+
+def slower_starts(store: Store, params: Mapping[str, Any]) -> list[Hit]:
+    """The job was started again and is slower since."""
+    starts: dict[tuple[str, str], list[Series]] = {}
+    for one in timed(store):
+        starts.setdefault((one.file, one.framework), []).append(one)
+    hits = []
+    for runs in starts.values():
+        for before, after in pairwise(sorted(runs, key=lambda one: one.run)):
+            found = judge.slower_start(before, after)
+            if found is None:
+                continue
+            row, old, new = found
+            captures = {
+                "usual_s": round(old / 1000, 3),
+                "slow_s": round(new / 1000, 3),
+                "slower": round(100 * (new / old - 1), 1),
+                "begin": after.step(0) if after.has_steps else None,
+            }
+            hit = make(store, after, row, captures, shown=[(0, "the first step since")], plot=_PLOT, marks=_MARKS)
+            hit.lost_pct = round(100 * (1 - old / new), 1)
+            hit.basis = "median step time above that of the start before, over the median step time"
+            hits.append(hit)
     return hits[:2]
 
 
@@ -315,16 +379,32 @@ def pipeline(store: Store, params: Mapping[str, Any]) -> list[Hit]:
 
 
 def data(store: Store, params: Mapping[str, Any]) -> list[Hit]:
-    """The next batch is not ready in time."""
-    return _timers(store, "data", float(params.get("share_pct", 10)))
+    """The next batch is not ready in time: by Megatron's timers, or by what the lines of steps tell of it."""
+    limit = float(params.get("share_pct", 10))
+    return _timers(store, "data", limit) or each(
+        timed(store), lambda one: judge.data_share(one, limit), lambda one, found: _waits(store, one, found)
+    )
+
+
+def _waits(store: Store, one: Series, found: judge.DataShare) -> Hit:
+    captures = {
+        "share": round(found.share_pct, 1),
+        "spent_s": round(found.data_ms / 1000, 3),
+        "step_s": round(found.step_ms / 1000, 3),
+    }
+    made = make(store, one, found.index, captures, plot=("data_ms", "step_time_ms"), marks=("data_time",))
+    made.lost_pct = round(found.share_pct, 1)
+    made.basis = "waiting for data over the step time, summed over the steps"
+    return made
 
 
 def rollout(store: Store, params: Mapping[str, Any]) -> list[Hit]:
     """Reinforcement learning spends most of its time generating."""
 
     def find(one: Series) -> float | None:
-        share = one.get("generate_ms") / one.get("step_time_ms")
-        share = share[np.isfinite(share)]
+        spent, took = one.get("generate_ms"), one.get("step_time_ms")
+        rows = np.flatnonzero(np.isfinite(spent) & np.isfinite(took) & (took > 0))
+        share = spent[rows] / took[rows]
         if share.size < 5:
             return None
         typical = float(np.median(share))

@@ -49,6 +49,7 @@ def test_baseline_of_long_series_agrees_with_that_of_short_ones() -> None:
 def test_groups() -> None:
     assert groups(np.array([1, 2, 3, 9, 10]), 1) == [(1, 3), (9, 10)]
     assert groups(np.array([], dtype=np.int64), 1) == []
+    assert groups(np.array([1, 2, 3, 9, 10]), 1, least=3) == [(1, 3)]
 
 
 def test_a_restart_begins_another_run() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -99,6 +100,21 @@ def test_progress_bars_give_trainer_lines_their_step() -> None:
     found = [row for row in rows(text, "train_steps") if row["framework"] == "hf"]
     assert [row["step"] for row in found] == [10, 20]
     assert found[1]["step_time_ms"] == 2500.0
+
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+EXTREME = ("inf", "9" * 400, "nan", "-1", "1e400", "9" * 5000, "", "None", "1/2", "0")
+
+
+@pytest.mark.parametrize("module", sorted({module for module, _, _ in REGISTRY}))
+def test_no_number_breaks_a_parser(module: str) -> None:
+    for other, name, _ in REGISTRY:
+        for sample in extractor(other, name).samples if other == module else ():
+            for value in EXTREME:
+                parse(NUMBER.sub(value, sample.text))
+            for value in EXTREME[:2]:
+                for match in list(NUMBER.finditer(sample.text))[:40]:
+                    parse(sample.text[: match.start()] + value + sample.text[match.end() :])
 
 
 @pytest.mark.parametrize(

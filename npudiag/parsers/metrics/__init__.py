@@ -7,24 +7,29 @@ lines is kept so that a finding can quote them. A module is imported when one of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Container, Iterator, Sequence
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
 
-from npudiag.parsers.metrics.base import Extractor, Key, Sample, Sink
+from npudiag.parsers.metrics.base import Extractor, Key, Sample, Sink, worker_of
+from npudiag.parsers.metrics.prepared import LEAST, Prepared
+from npudiag.parsers.metrics.wrapped import Joiner, places, width
 from npudiag.parsers.prefixes import Peeled
 
 REGISTRY: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("megatron", "Iterations", ("elapsed time per iteration", "| consumed samples:")),
     (
-        "megatron",
+        "companions",
         "Companions",
         (
             " loss at iteration ",
+            " loss at the end of training",
             "across ranks (ms)",
             "time (ms) |",
             "memory (MB) |",
+            "Theoretical memory footprints",
+            "umber of parameters ",
             "saving checkpoint",
             "saved checkpoint",
             "loading checkpoint",
@@ -39,15 +44,26 @@ REGISTRY: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     ("hf", "Dictionaries", ("'loss': ", "'eval_loss': ", "'train_runtime': ")),
     ("hf", "ProgressBars", ("s/it", "it/s")),
-    ("hf", "TrainerLog", ('"current_steps"', '"global_step/max_steps"')),
+    ("hf", "TrainerLog", ('"current_steps"', '"global_step/max_steps"', '"train_speed(s/it)"')),
     ("hf", "TrainerState", ('"log_history"',)),
     ("deepspeed", "DeepSpeed", ("CurrSamplesPerSec=", ", skipped=", "OVERFLOW! Rank")),
-    ("mindformers", "MindFormers", ("per_step_time:", ", loss is ")),
+    ("mindformers", "MindFormers", ("per_step_time:", ", loss is ", ", loss:[", "loss scale adjust to ")),
+    ("mmengine", "MmEngine", ("data_time: ",)),
     ("verl", "Verl", ("step:",)),
     ("verl", "MindSpeedRl", ("timing/", "grpo/", "e2e_tps")),
     ("torchtitan", "TorchTitan", ("  loss:",)),
     ("vllm", "Vllm", ("Avg prompt throughput:",)),
+    ("vllm", "Limits", ("KV cache size:", "Maximum concurrency for", "num_gpu_blocks is:", "SpecDecoding metrics:")),
+    (
+        "prometheus",
+        "Prometheus",
+        ("vllm:num_", "vllm:kv_", "vllm:gpu_", "vllm:prefix_", "_seconds_sum{", "_seconds_count{"),
+    ),
+    ("sglang", "SgLang", ("#running-req:",)),
+    ("latency", "BenchmarkResult", ("Serving Benchmark Result",)),
+    ("latency", "Requests", ("ttft", "TTFT", "first_token_time", "first token time")),
     ("mindie", "MindIe", ("running size:", "CumulativePreemptionNum:")),
+    ("elastic", "WorkerFailures", ("Failures:", "Root Cause (first observed failure)", "failed (exitcode: ")),
     ("arguments", "ArgumentDump", ("--- arguments ---",)),
     (
         "arguments",
@@ -63,19 +79,90 @@ REGISTRY: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "HCCL_EXEC_TIMEOUT=",
             "HCCL_BUFFSIZE=",
             "MAX_CONNECTIONS=",
+            "AFFINITY_CONF=",
+            "MEMORY_REUSE=",
+            "VISIBLE_DEVICES=",
+            "NAN_MODE_ENABLE=",
+            "EXPANSION_MODE=",
+            "HCCL_DETERMINISTIC=",
+            "HCCL_RDMA_TC=",
+            "HCCL_RDMA_SL=",
+            "HCCL_ALGO=",
         ),
     ),
     ("arguments", "ServeArguments", ("non-default args: {",)),
-    ("npu_smi", "NpuSmi", ("AICore(%)", "NpuID(Idx)", "dev_id,power", "dev_id,", "device,", "npu_id,", "NPU,")),
+    (
+        "tools",
+        "Conversion",
+        (
+            "Arguments: Namespace(",
+            "as the loader.",
+            "Converting the weights of",
+            "Saving to ",
+            "time-consuming",
+            "saved checkpoint from",
+        ),
+    ),
+    (
+        "tools",
+        "Preprocessing",
+        (
+            "building dataset: ",
+            "Vocab size: ",
+            "Output prefix: ",
+            "Time to startup:",
+            "docs/s",
+            "exceeded seq-length(",
+            "lengthy example with length",
+            "Sequence length ",
+            "valid_num = ",
+            "new samples num :",
+        ),
+    ),
+    (
+        "vendor",
+        "VendorTools",
+        (
+            "hccn_tool -",
+            "npu-smi info -t ",
+            "Process memory(MB)",
+            "version.info",
+            "_install.info",
+            "/etc/hccn.conf",
+            "pip list",
+            "npudiag: tool ",
+        ),
+    ),
+    (
+        "npu_smi",
+        "NpuSmi",
+        ("| Bus-Id", "NpuID(Idx)", "dev_id,", "device,", "device_id,", "npu_id,", "npu_index,", "NPU,"),
+    ),
 )
 """Module, class and markers of every extractor, the most frequent kinds of line first."""
 
+_LONG = frozenset(
+    index
+    for index, (_, name, _) in enumerate(REGISTRY)
+    if name
+    in (
+        "Iterations", "Dictionaries", "TrainerLog", "DeepSpeed", "MindFormers", "MmEngine", "Verl", "MindSpeedRl",
+        "TorchTitan", "Vllm", "SgLang", "MindIe", "Requests",
+    )
+)  # fmt: skip
+"""Kinds whose lines stand for themselves and may have been cut; others read tables and blocks."""
 _SMALL = 1 << 18
 """Bytes below which making a database costs more than it saves."""
 _BARE: Key = (None, None, None)
+_RUN = 8
+"""Lines from which on a run of them is worth taking at once."""
 _MARKERS = tuple(
     (marker, marker.encode(), index) for index, (_, _, markers) in enumerate(REGISTRY) for marker in markers
 )
+
+
+MARKERS = tuple(raw for _, raw, _ in _MARKERS)
+"""Every marker; a line without any of them holds no metric, unless it goes on with the line above."""
 
 
 @lru_cache(maxsize=1)
@@ -110,6 +197,14 @@ def _present(data: bytes) -> set[str]:
     return found
 
 
+def _try(take: Callable[..., bool], *line: Any) -> bool:
+    """Offer a line to somebody; one with numbers that no computer holds is no line of ours."""
+    try:
+        return take(*line)
+    except (ValueError, OverflowError):
+        return False
+
+
 def extractor(module: str, name: str) -> type[Extractor]:
     """Return an extractor's class."""
     found: type[Extractor] = getattr(import_module(f"{__name__}.{module}"), name)
@@ -131,12 +226,66 @@ class Metrics:
         self._asked: list[tuple[str, int]] = []
         self._followed: tuple[Key, int] = (_BARE, -1)
         self._readers: dict[int, Callable[[int, str, Peeled], bool]] = {}
+        self._width = -1
+        self._joiner: Joiner | None = None
+        self._ahead: Prepared | None = None
+        self._places: dict[str, int] = {}
 
     def batch(self, data: bytes) -> None:
-        """Look which markers stand in the next lines at all."""
+        """Look which markers stand in the next lines at all, and once at which width they were cut."""
         found = _present(data)
         self._asked = [(marker, index) for marker, _, index in _MARKERS if marker in found] if found else []
         self.active = bool(self._asked or self.sink.follow)
+        self._prepare(data)
+        if self._width < 0 and found:
+            long = [(marker, index) for marker, index in self._asked if index in _LONG]
+            self._width = width(data.decode("utf-8", "replace").split("\n"), long)
+
+    def _prepare(self, data: bytes) -> None:
+        """Read lines built alike all at once, where their kind is known by now."""
+        self.sink.put_prepared()
+        self._ahead, self._places = None, {}
+        kinds = {index for _, index in self._asked}
+        if not kinds or data.count(b"\n") < LEAST:
+            return
+        for index in sorted(kinds & self._made.keys()):
+            prepared = self._made[index].prepare(data.decode("utf-8", "surrogatepass"))
+            if prepared is not None:
+                self._ahead, self._places = prepared, prepared.places
+                return
+
+    def runs(self, batch: Sequence[tuple[int, str]], asked_for: Container[int]) -> list[tuple[int, int]]:
+        """Return where lines of the batch stand that were all read ahead: first and one behind the last of each run.
+
+        Args:
+            batch: Number and text of each line.
+            asked_for: Lines of the batch that somebody else wants to see.
+        """
+        places = self._places
+        if not places:
+            return []
+        found: list[tuple[int, int]] = []
+        first = -1
+        for at, (_, text) in enumerate(batch):
+            # A prefix would name a process, and each has an order of its own.
+            if text in places and text[0] == " " and at not in asked_for:
+                if first < 0:
+                    first = at
+            elif first >= 0:
+                found.append((first, at))
+                first = -1
+        if first >= 0:
+            found.append((first, len(batch)))
+        return [(start, stop) for start, stop in found if stop - start >= _RUN]
+
+    def take_run(self, lines: Sequence[tuple[int, str]]) -> Sequence[int] | None:
+        """Take lines of a run; returns their times in microseconds since 1970, None where they have none."""
+        if self._ahead is None:
+            return None
+        rows = [self._places[text] for _, text in lines]
+        self.sink.add_run(self._ahead, rows, lines)
+        times = self._ahead.columns.get("time")
+        return None if times is None else [int(times[row]) for row in rows]
 
     def line(self, number: int, raw: str, peeled: Peeled) -> bool:
         """Offer a line; says whether it holds nothing but numbers that are now in a table."""
@@ -151,10 +300,17 @@ class Metrics:
             follower = sink.follow.get(key)
             if follower is not None:
                 self._followed = (key, number)
-                if not follower(number, text) and sink.follow.get(key) is follower:
+                if not _try(follower, number, text) and sink.follow.get(key) is follower:
                     del sink.follow[key]
+                if self._joiner is not None and self._joiner.last == number:
+                    return False
+        row = self._places.get(raw)
+        if row is not None and self._ahead is not None:
+            sink.add_prepared(self._ahead, row, number, worker_of(peeled))
+            return True
         done = -1
         whole = False
+        cut: list[Callable[[int, str, Peeled], bool]] | None = [] if len(raw) == self._width else None
         for marker, index in self._asked:
             if index != done and marker in text:
                 done = index
@@ -163,17 +319,37 @@ class Metrics:
                     module, name, _ = REGISTRY[index]
                     made = self._made[index] = extractor(module, name)(sink)
                     read = self._readers[index] = made.read
+                if cut is not None and index in _LONG:
+                    cut.append(partial(_try, read))
+                    continue
                 before = len(sink.follow)
-                whole |= read(number, text, peeled)
+                whole |= _try(read, number, text, peeled)
                 if len(sink.follow) > before:
                     self._followed = ((peeled.worker, peeled.rank, peeled.pid), number)
+        if cut:
+            self._hold(number, text, peeled, cut)
         return whole
 
-    def finish(self) -> None:
-        """Take what is held back at the end of the input."""
+    def _hold(self, number: int, text: str, peeled: Peeled, readers: list[Callable[[int, str, Peeled], bool]]) -> None:
+        """Wait for the rest of a line that was cut."""
+        key: Key = (peeled.worker, peeled.rank, peeled.pid)
+        known = places(text, self._asked)
+        self._joiner = Joiner(self.sink, self._width, known, readers, number, text, peeled)
+        self.sink.follow[key] = self._joiner.take
+        self._followed = (key, number)
+
+    def finish(self, year: int | None = None, written_us: int | None = None) -> None:
+        """Take what is held back at the end of the input.
+
+        Args:
+            year: Year that stamps of the input tell, None where none does.
+            written_us: When the input was last written, microseconds since 1970.
+        """
+        if self._joiner is not None:
+            self._joiner.give()
         for made in self._made.values():
             made.finish()
-        self.sink.finish()
+        self.sink.finish(year, written_us)
 
 
 def extractors() -> Iterator[type[Extractor]]:

@@ -16,13 +16,24 @@ _OURS = re.compile(
     r"|VLLM_|MINDIE_|P2P_HCCL|STREAMS_PER|COMBINED_|OMP_NUM|MASTER_|GLOO_|RANK_TABLE|PER_STREAM|OOM_SNAPSHOT|LD_PRELOAD"
 )
 _DUMP_LINES = 3000
+_VALUE_LINES = 8
 _SETTINGS = 600
 _QUOTED = 1500
 
 
-def _add(sink: Sink, line: int, key: str, value: str, kind: str, source: str, *, entry: str | None = None) -> None:
+def _add(
+    sink: Sink,
+    line: int,
+    key: str,
+    value: str,
+    kind: str,
+    source: str,
+    *,
+    entry: str | None = None,
+    raw: str | None = None,
+) -> None:
     if len(sink.quotes.settings) < _QUOTED:
-        sink.quotes.settings[line] = sink.raw[:QUOTE_CHARS]
+        sink.quotes.settings[line] = (sink.raw if raw is None else raw)[:QUOTE_CHARS]
     columns = sink.table("launch")
     columns.append(
         {
@@ -41,6 +52,8 @@ class ArgumentDump(Extractor):
             "  adam_beta1 ...................................... 0.9\n"
             "  overlap_p2p_communication_warmup_flush_and_some_more ... False\n"
             "  data_path ....................................... ['/data/corpus_text_document']\n"
+            "  moe_layer_freq .................................. [0,\n"
+            " 1]\n"
             "-------------------- end of arguments ---------------------\n"
             "  adam_beta2 ...................................... 0.95\n",
             "launch",
@@ -48,6 +61,7 @@ class ArgumentDump(Extractor):
                 {"key": "--adam-beta1", "value": "0.9", "kind": "flag", "source": "dump", "line": 2},
                 {"key": "--overlap-p2p-communication-warmup-flush-and-some-more", "value": "False"},
                 {"key": "--data-path", "value": "['/data/corpus_text_document']"},
+                {"key": "--moe-layer-freq", "value": "[0, 1]", "line": 5},
             ),
         ),
     )
@@ -56,6 +70,7 @@ class ArgumentDump(Extractor):
         super().__init__(sink)
         self._left = _DUMP_LINES
         self._done = False
+        self._held: tuple[int, str, list[str], str] | None = None
 
     def read(self, number: int, text: str, peeled: Peeled) -> bool:
         """Follow the process that prints the block."""
@@ -67,12 +82,23 @@ class ArgumentDump(Extractor):
     def _next(self, number: int, text: str) -> bool:
         self._left -= 1
         if "end of arguments" in text or self._left < 0:
+            self.finish()
             return False
         match = _ARGUMENT.match(text)
         if match:
-            name = "--" + match[1].replace("_", "-")
-            _add(self.sink, number, name, match[2].strip(), "flag", "dump")
+            self.finish()
+            self._held = (number, "--" + match[1].replace("_", "-"), [match[2].strip()], self.sink.raw)
+        elif self._held is not None and len(self._held[2]) < _VALUE_LINES:
+            # A value that is a list or a dictionary may go over several lines.
+            self._held[2].append(text.strip())
         return True
+
+    def finish(self) -> None:
+        """Take the last argument, whose value is over now."""
+        if self._held is not None:
+            line, name, parts, raw = self._held
+            self._held = None
+            _add(self.sink, line, name, " ".join(parts), "flag", "dump", raw=raw)
 
 
 class Environment(Extractor):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, ClassVar
 
@@ -11,24 +12,26 @@ from npudiag.parsers.prefixes import Peeled
 
 _PAIR = re.compile(r"['\"]([\w()/ .-]{1,60})['\"]: *['\"]?([^,'\"}{\[\]]*)")
 _BAR = re.compile(
-    r"^ *\d{1,3}%\|[^|]*\| *(?P<step>\d+)/(?P<total>\d+) \[(?P<spent>[\d:]+)<(?P<left>[\d:?]+), *(?P<rate>[\d.]+) ?"
-    r"(?P<unit>s/it|it/s)(?P<rest>[^\]]*)\]"
+    r"^(?:(?:Training|Train)(?: [Pp]rogress)?:)? *\d{1,3}%\|[^|]*\| *(?P<step>\d+)/(?P<total>\d+)"
+    r" \[(?P<spent>[\d:]+)<(?P<left>[\d:?]+), *(?P<rate>[\d.]+) ?(?P<unit>s/it|it/s)(?P<rest>[^\]]*)\]"
 )
 _POSTFIX_LOSS = re.compile(r"\bloss=(-?[\d.]+(?:e-?\d+)?|nan|inf)")
+_BESIDE = {"epoch", "learning_rate", "global_step/max_steps"}
+"""Keys of which one stands beside the loss in a dictionary of the trainer."""
 _BARS = 4000
 _LONGEST = 1 << 20
 
 
 def _clock_ms(text: str) -> float | None:
     """Return ``2:30:48``, ``3 days, 17:51:32``, ``08:13`` or ``1h 2m 3s`` in ms."""
-    match = re.fullmatch(r"(?:(\d+) days?, )?((?:\d+:)?\d+:\d+)(\.\d+)?", text.strip())
+    match = re.fullmatch(r"(?:(\d{1,9}) days?, )?((?:\d{1,9}:)?\d{1,9}:\d{1,9})(\.\d+)?", text.strip())
     if match:
         parts = [int(part) for part in match[2].split(":")]
         seconds = 0
         for part in parts:
             seconds = seconds * 60 + part
         return (int(match[1] or 0) * 86400 + seconds + float(match[3] or 0)) * 1000.0
-    found = re.findall(r"(\d+) ?([dhms])\b", text)
+    found = re.findall(r"\b(\d{1,9}) ?([dhms])\b", text)
     if not found:
         return None
     return sum(int(value) * {"d": 86400, "h": 3600, "m": 60, "s": 1}[unit] for value, unit in found) * 1000.0
@@ -38,6 +41,7 @@ def _fields(pairs: dict[str, str]) -> dict[str, Any]:
     """Return the fields of a step from what a dictionary or a JSON object names."""
     row: dict[str, Any] = {}
     for key, name in (
+        ("lm loss", "loss"),
         ("loss", "loss"),
         ("grad_norm", "grad_norm"),
         ("learning_rate", "lr"),
@@ -58,7 +62,7 @@ def _fields(pairs: dict[str, str]) -> dict[str, Any]:
         value = number(pairs.get(key))
         if value is not None:
             row["memory_mb"] = value * factor
-    place = pairs.get("global_step/max_steps", "").partition("/")
+    place = (pairs.get("global_step/max_steps") or pairs.get("iteration", "")).partition("/")
     if place[1] and place[0].isdigit() and place[2].isdigit():
         row["step"], row["total_steps"] = int(place[0]), int(place[2])
     seconds, rate = row.pop("s_per_it", None), row.pop("it_per_s", None)
@@ -67,8 +71,10 @@ def _fields(pairs: dict[str, str]) -> dict[str, Any]:
     elif rate:
         row["step_time_ms"] = 1000.0 / rate
     for name in ("step", "total_steps"):
-        if name in row:
+        if name in row and math.isfinite(row[name]):
             row[name] = int(row[name])
+        else:
+            row.pop(name, None)
     return row
 
 
@@ -88,7 +94,7 @@ class _Pace:
 
 
 class ProgressBars(Extractor):
-    """The bar of the training loop: no label, steps and time."""
+    """The bar of the training loop: steps and time, no label or one that says so."""
 
     samples: ClassVar[tuple[Sample, ...]] = (
         Sample(
@@ -100,6 +106,12 @@ class ProgressBars(Extractor):
             " 40%|####      | 400/1000 [03:20<05:00,  2.00it/s, loss=1.75]",
             "train_steps",
             ({"step": 400, "step_time_ms": 500.0, "loss": 1.75},),
+        ),
+        Sample(
+            "Training Progress:   2%|#         | 2/105 [01:28<1:11:20, 41.50s/it]\n"
+            "Loading checkpoint shards: 100%|####| 80/80 [00:10<00:00,  1.30s/it]",
+            "train_steps",
+            ({"step": 2, "total_steps": 105, "step_time_ms": 41500.0},),
         ),
     )
 
@@ -164,6 +176,18 @@ class Dictionaries(Extractor):
             ({"step": 10, "total_steps": 93, "step_time_ms": 6500.0, "memory_mb": 40.5 * 1024},),
         ),
         Sample(
+            "{'loss': 0.65, 'load_balancing_loss': 1.0, 'grad_norm': 0.5, 'learning_rate': 1e-05, 'iteration':"
+            " '10/100', 'elapsed_time': '1m 2s', 'memory(GiB)': 50.25, 'train_speed(iter/s)': 0.16}",
+            "train_steps",
+            ({"step": 10, "total_steps": 100, "step_time_ms": 6250.0, "memory_mb": 50.25 * 1024},),
+        ),
+        Sample(
+            "[INFO|callbacks.py:310] 2026-01-02 03:04:05,123 >> {'loss': np.float64(0.75), 'learning_rate': 4.8000e-05,"
+            " 'epoch': 0.20, 'throughput': 1200.12}",
+            "train_steps",
+            ({"loss": 0.75, "lr": 4.8e-05, "tokens_per_s": 1200.12, "time": 1767323045123000},),
+        ),
+        Sample(
             "{'eval_loss': 1.21, 'eval_runtime': 30.2, 'epoch': 1.0}",
             "train_events",
             ({"kind": "validation", "name": "eval_loss", "value": 1.21},),
@@ -200,7 +224,7 @@ class Dictionaries(Extractor):
             value = number(pairs["eval_loss"])
             if value is not None:
                 sink.add_event("validation", number_, name="eval_loss", value=value)
-        if "loss" not in pairs or not ({"epoch", "learning_rate", "global_step/max_steps"} & pairs.keys()):
+        if "loss" not in pairs or not (_BESIDE & pairs.keys()):
             return False
         row = _fields(pairs)
         row["line"] = number_
@@ -241,6 +265,23 @@ class TrainerLog(Extractor):
             ' "remaining_time": "4 days, 5:06:09"}',
             "train_steps",
             ({"step": 5, "lr": 4.99e-05, "loss": 1.7484},),
+        ),
+        Sample(
+            '{"loss": 0.75, "grad_norm": 1.25, "learning_rate": 9.1e-05, "memory(GiB)": 40.5, "train_speed(s/it)": 6.5,'
+            ' "epoch": 0.11, "global_step/max_steps": "10/93", "percentage": "10.75%", "elapsed_time": "1m 2s"}\n'
+            '{"lm loss": 1.5, "grad_norm": 0.5, "learning_rate": 1e-05, "iteration": "20/93", "elapsed_time": "2m 2s",'
+            ' "train_speed(s/it)": 6.25, "memory(GiB)": 50.25}',
+            "train_steps",
+            (
+                {"step": 10, "total_steps": 93, "step_time_ms": 6500.0, "grad_norm": 1.25},
+                {"step": 20, "total_steps": 93, "loss": 1.5, "step_time_ms": 6250.0},
+            ),
+        ),
+        Sample(
+            '{"current_steps": 500, "total_steps": 5100, "eval_loss": 0.5, "epoch": 0.5, "percentage": 9.8,'
+            ' "elapsed_time": "1:00:00", "remaining_time": "9:00:00", "vram_reserved": 30.25}',
+            "train_events",
+            ({"kind": "validation", "step": 500, "value": 0.5},),
         ),
     )
 

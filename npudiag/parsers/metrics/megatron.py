@@ -6,19 +6,28 @@ terminals and mails, with blanks put in or lost anywhere: keys are compared with
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from npudiag.parsers import headers
 from npudiag.parsers.metrics.base import Extractor, Key, Sample, Sink, worker_of
 from npudiag.parsers.metrics.base import number as _number
+from npudiag.parsers.metrics.prepared import LEAST, Prepared, striking
 from npudiag.parsers.prefixes import Peeled
 
 _HEAD = re.compile(
     r"(?:\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(?P<micro>\d{1,6}))?\] *(?:>>)? *)?"
     r"\biteration:? +(?P<step>\d{1,12})(?: */ *(?P<total>\d{1,12}))? *\|"
 )
+_AHEAD = (
+    r"^([^|\n]{0,120}?(?:\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,6}))?\] *(?:>>)? *)?"
+    r"\biteration:? +(\d{1,12})(?: */ *(\d{1,12}))? *\|"
+)
+"""The same ahead of the fields of a whole line, for many lines at once."""
+_VALUE = r"([^|\n]*)"
 _MOST_LINES = 4
 
 
@@ -27,7 +36,7 @@ def _whole(text: str) -> int:
         return int(text)
     except ValueError:
         value = _number(text.partition("/")[0])
-        if value is None:
+        if value is None or not math.isfinite(value):
             raise
         return int(value)
 
@@ -51,6 +60,19 @@ def _gigabytes(text: str) -> float:
 
 
 Take = tuple[str, Callable[[str], Any]]
+
+
+def _column(values: Sequence[str], convert: Callable[[str], Any]) -> array[int] | array[float]:
+    """Return values as a column; many fields hold the same in all lines.
+
+    Raises:
+        ValueError: A value is no number.
+    """
+    code = "q" if convert in (int, _whole) else "d"
+    if len(set(values)) == 1:
+        return array(code, [convert(values[0])]) * len(values)
+    return array(code, map(convert, values))
+
 
 _FIELDS: dict[str, Take] = {
     "consumedsamples": ("consumed_samples", _whole),
@@ -159,6 +181,8 @@ class Iterations(Extractor):
         super().__init__(sink)
         self._known: dict[str, Take | None] = {}
         self._layout: tuple[re.Pattern[str], tuple[Take, ...]] | None = None
+        self._many: re.Pattern[str] | None = None
+        self._body = ""
         self._minute = ""
         self._minute_us = 0
         self._pending: dict[Key, tuple[int, str | None, list[str], list[str]]] = {}
@@ -202,6 +226,13 @@ class Iterations(Extractor):
             self._wrapped(key)
 
     def _row(self, line: int, text: str, match: re.Match[str], worker: str | None, raw: str) -> None:
+        layout = self._layout
+        found = layout[0].match(text, match.end()) if layout is not None else None
+        if found is None and (again := _HEAD.search(text, match.end())) is not None:
+            # Two processes, or a restart, wrote into one line.
+            self._row(line, text[: again.start()], match, worker, raw)
+            self._row(line, text, again, worker, raw)
+            return
         time, micro, step, total = match.groups()
         row: dict[str, Any] = {"line": line, "framework": "megatron", "step": int(step)}
         if worker is not None:
@@ -210,8 +241,6 @@ class Iterations(Extractor):
             row["total_steps"] = int(total)
         if time:
             row["time"] = self._time(time, micro)
-        layout = self._layout
-        found = layout[0].match(text, match.end()) if layout is not None else None
         if layout is not None and found is not None:
             try:
                 for (name, convert), value in zip(layout[1], found.groups(), strict=True):
@@ -239,7 +268,7 @@ class Iterations(Extractor):
             except KeyError:
                 take = self._learn(key)
             if take is None or not value:
-                pattern.append(re.escape(key) + ("[^|]*" if value else re.escape(part[len(key) :])))
+                pattern.append(re.escape(key) + (r"[^|\n]*" if value else re.escape(part[len(key) :])))
                 continue
             name, convert = take
             try:
@@ -250,11 +279,48 @@ class Iterations(Extractor):
                     row[name] = _SLOW.get(convert, convert)(value)
                 except ValueError:
                     continue
-            pattern.append(re.escape(key) + ":([^|]*)")
+            pattern.append(re.escape(key) + ":" + _VALUE)
             takes.append(take)
         names = [name for name, _ in takes]
         if clean and takes and len(set(names)) == len(names) and len(pattern) < 40:
-            self._layout = (re.compile(r"\|".join(pattern) + r"\Z"), tuple(takes))
+            body = r"\|".join(pattern)
+            if body != self._body:
+                self._body = body
+                self._layout = (re.compile(body + r"\Z"), tuple(takes))
+                self._many = None
+
+    def prepare(self, lines: str) -> Prepared | None:
+        """Read all lines that are built like the last one that was read key by key."""
+        if self._layout is None:
+            return None
+        if self._many is None:
+            body = self._body.replace(_VALUE, " *([^|\\n ]*) *")
+            self._many = re.compile(_AHEAD + body + ")$", re.MULTILINE)
+        found = self._many.findall(lines)
+        if len(found) < LEAST:
+            return None
+        raws, stamps, micros, steps, totals, *fields = zip(*found, strict=True)
+        takes = self._layout[1]
+        try:
+            columns: dict[str, array[int] | array[float]] = {"step": _column(steps, int)}
+            if any(totals):
+                columns["total_steps"] = _column(totals, int)
+            if any(stamps):
+                columns["time"] = array("q", map(self._time, stamps, micros))
+            for (name, convert), values in zip(takes, fields, strict=True):
+                columns[name] = _column(values, convert)
+        except (ValueError, OverflowError):
+            return None
+        other = columns.pop("", None)
+        if other is not None:
+            columns.setdefault("loss", other)
+        flags = striking(columns, len(found), *self.sink.striking_after())
+        if flags is None:
+            # What is not finite is worth a closer look, line by line.
+            return None
+        # Of a line that stands there twice, the first row counts: the second one never stands out.
+        places = dict(zip(reversed(raws), range(len(raws) - 1, -1, -1), strict=True))
+        return Prepared("megatron", places, columns, flags)
 
     def _learn(self, key: str) -> Take | None:
         """Find out what a key means; the answer is kept by its exact spelling."""
@@ -272,178 +338,3 @@ class Iterations(Extractor):
             found = headers.minute_us(f"{minute[:10]}T{minute[11:]}")
             self._minute, self._minute_us = minute, found or 0
         return self._minute_us + int(text[17:19]) * 1_000_000 + (int(micro.ljust(6, "0")) if micro else 0)
-
-
-_VALIDATION = re.compile(
-    r"\b(?:validation|valid|test) loss at (?:iteration (?P<step>\d+)|the end of training[^|]*)[^|]*\|(?P<rest>.*)"
-)
-_VALUE = re.compile(r"([\w -]+?) value: +([-+\w.]+)")
-_MEMORY = re.compile(r"\[Rank (?P<rank>\d+)\] \(after (?P<step>\d+) iterations\) memory \(MB\) \|(?P<rest>.*)")
-_STEP = re.compile(r"iteration +(\d+)")
-_TIMER = re.compile(
-    r" {2,}(?P<name>[\w/ .-]*?[\w/]) ?\.*: *(?:\((?P<low>[\d.]+), (?P<high>[\d.]+)\)|(?P<one>[\d.]+))? *$"
-)
-_RANK_TIME = re.compile(r" +rank +(?P<rank>\d+): +(?P<value>[\d.]+) *$")
-_ARGUMENT = re.compile(r"^ *(?P<name>[a-z]\w{1,60}) \.{2,} (?P<value>\S+) *$")
-_WANTED = frozenset(
-    (
-        "padded_vocab_size", "vocab_size", "finetune", "clip_grad", "lr", "min_lr", "lr_warmup_iters", "train_iters",
-        "log_interval", "save_interval", "eval_interval", "global_batch_size", "micro_batch_size", "seq_length",
-        "world_size", "initial_loss_scale", "min_loss_scale", "stage",
-    )
-)  # fmt: skip
-_ENDS = (
-    "[after training is done]",
-    "exiting program at iteration",
-    "exiting program after",
-    "[exiting program",
-    "Training completed.",
-    "training completed",
-    "Training finished",
-    "train end",
-)
-
-
-class Companions(Extractor):
-    """What stands between the iterations: validation, timers, memory, checkpoints, arguments, the end."""
-
-    samples: ClassVar[tuple[Sample, ...]] = (
-        Sample(
-            " validation loss at iteration 100 | lm loss value: 8.581882E+00 | lm loss PPL: 5.334132E+03 | ",
-            "train_events",
-            ({"kind": "validation", "step": 100, "name": "lm loss", "value": 8.581882},),
-        ),
-        Sample(
-            "[default7]:valid loss at iteration 4500 | lm loss value: 2.327E+00 | lm loss PPL: 1.024E+01 |",
-            "train_events",
-            ({"kind": "validation", "step": 4500, "value": 2.327},),
-        ),
-        Sample(
-            "(min, max) time across ranks (ms):\n    forward-backward ...............................: (902.11, 950.02)"
-            "\n    all-grads-sync .................................: (88.50, 130.75)\ndone",
-            "train_events",
-            (
-                {"kind": "timer", "name": "forward-backward", "low": 902.11, "value": 950.02},
-                {"kind": "timer", "name": "all-grads-sync", "low": 88.5, "value": 130.75},
-            ),
-        ),
-        Sample(
-            "times across ranks (ms):\n  optimizer:\n     rank  0: 12.50\n     rank  1: 14.25\nend",
-            "train_events",
-            (
-                {"kind": "timer", "name": "optimizer", "rank": 0, "value": 12.5},
-                {"kind": "timer", "name": "optimizer", "rank": 1, "value": 14.25},
-            ),
-        ),
-        Sample(
-            "max time across ranks (ms):\n    optimizer ......................................: 41.07\nx",
-            "train_events",
-            ({"kind": "timer", "name": "optimizer", "value": 41.07},),
-        ),
-        Sample(
-            "time (ms) | forward-compute: 29189.57 | backward-recv: 15653.89",
-            "train_events",
-            ({"name": "forward-compute", "value": 29189.57}, {"name": "backward-recv", "value": 15653.89}),
-        ),
-        Sample(
-            "[Rank 43] (after 1 iterations) memory (MB) | allocated: 15492.5 | max allocated: 15493.25 | reserved:"
-            " 18738.0 | max reserved: 18740.0",
-            "train_events",
-            (
-                {"kind": "memory", "rank": 43, "name": "max allocated", "value": 15493.25},
-                {"kind": "memory", "rank": 43, "name": "max reserved", "value": 18740.0},
-            ),
-        ),
-        Sample(
-            "saving checkpoint at iteration     500 to /data/ckpt in torch_dist format\n"
-            "  successfully saved checkpoint from iteration     500 to /data/ckpt [ t 1/4, p 1/16 ]",
-            "train_events",
-            ({"kind": "save", "step": 500}, {"kind": "saved", "step": 500}),
-        ),
-        Sample(
-            "  padded_vocab_size ............................... 152064\n"
-            "  finetune ........................................ True",
-            "train_events",
-            ({"kind": "argument", "name": "padded_vocab_size", "value": 152064.0}, {"name": "finetune", "value": 1.0}),
-        ),
-    )
-
-    def read(self, number: int, text: str, peeled: Peeled) -> bool:
-        """Take what the line says."""
-        sink = self.sink
-        if " loss at iteration " in text and (match := _VALIDATION.search(text)):
-            self._validation(number, match)
-        elif "across ranks (ms)" in text:
-            sink.follow[(peeled.worker, peeled.rank, peeled.pid)] = self._timers()
-        elif "time (ms) |" in text:
-            for part in text.partition("time (ms) |")[2].split("|"):
-                name, _, value = part.partition(":")
-                took = _number(value)
-                if took is not None and name.strip():
-                    sink.add_event("timer", number, name=name.strip(), value=took)
-        elif "memory (MB) |" in text:
-            self._memory(number, text)
-        elif "checkpoint" in text:
-            self._checkpoint(number, text)
-        elif "...." in text:
-            self._argument(number, text)
-        elif any(end in text for end in _ENDS):
-            sink.add_event("end", number)
-        return False
-
-    def _validation(self, number: int, match: re.Match[str]) -> None:
-        step = int(match["step"]) if match["step"] else self.sink.step
-        for name, value in _VALUE.findall(match["rest"]):
-            loss = _number(value)
-            if loss is not None:
-                self.sink.add_event("validation", number, step=step, name=name.strip(), value=loss)
-
-    def _memory(self, number: int, text: str) -> None:
-        match = _MEMORY.search(text)
-        if match is None:
-            return
-        for part in match["rest"].split("|"):
-            name, _, value = part.partition(":")
-            size = _number(value)
-            if size is not None and name.strip() in ("max allocated", "max reserved"):
-                rank, step = int(match["rank"]), int(match["step"])
-                self.sink.add_event("memory", number, step=step, rank=rank, name=name.strip(), value=size)
-
-    def _checkpoint(self, number: int, text: str) -> None:
-        step = _STEP.search(text)
-        fields: dict[str, Any] = {"step": int(step[1])} if step else {}
-        if "saving checkpoint" in text:
-            self.sink.add_event("save", number, **fields)
-        elif "saved checkpoint" in text:
-            self.sink.add_event("saved", number, **fields)
-        elif "loading checkpoint" in text or "loaded checkpoint" in text:
-            self.sink.add_event("load", number, **fields)
-
-    def _argument(self, number: int, text: str) -> None:
-        match = _ARGUMENT.match(text)
-        if match is None or match["name"] not in _WANTED:
-            return
-        value = {"True": 1.0, "False": 0.0}.get(match["value"], _number(match["value"]))
-        if value is not None:
-            self.sink.add_event("argument", number, name=match["name"], value=value)
-
-    def _timers(self) -> Callable[[int, str], bool]:
-        name = ""
-
-        def line(number: int, text: str) -> bool:
-            nonlocal name
-            rank = _RANK_TIME.match(text)
-            if rank is not None and name:
-                self.sink.add_event("timer", number, name=name, rank=int(rank["rank"]), value=float(rank["value"]))
-                return True
-            match = _TIMER.match(text)
-            if match is None:
-                return False
-            name = match["name"].rstrip(" .")
-            high, low = _number(match["high"] or match["one"]), _number(match["low"])
-            if high is not None:
-                fields = {"low": low} if low is not None else {}
-                self.sink.add_event("timer", number, name=name, value=high, **fields)
-            return True
-
-        return line

@@ -23,6 +23,11 @@ _FIELDS = tuple(
     )
 )
 _OVERFLOW = re.compile(r"overflow cond: *(True|False)")
+_LOSS_MONITOR = re.compile(
+    r"\bepoch: ?\[ *(\d+)/ *(\d+)\], step: ?\[ *(\d+)/ *(\d+)\], loss: ?\[ *(-?[\w.+-]+)/[^\]]*\]"
+    r"(?:, time: ?\[? *([\d.]+)(?: ms)?\]?)?(?:, lr: ?\[? *([\d.e+-]+))?"
+)
+_SCALE = re.compile(r"overflow, still update, loss scale adjust to ([\d.]+)")
 _MONITOR = re.compile(r"\bepoch:? *(\d+),? step:? *(\d+),? loss is (-?(?:[\d.]+(?:e[+-]?\d+)?|nan|inf))")
 
 
@@ -55,6 +60,16 @@ class MindFormers(Extractor):
             "train_steps",
             ({"step": 1, "skipped": 1, "step_time_ms": 166756.0},),
         ),
+        Sample(
+            "epoch:[  1/ 10], step:[  100/ 1875], loss:[2.302/2.305], time:12.500 ms, lr:0.01000",
+            "train_steps",
+            ({"step": 1975, "total_steps": 18750, "loss": 2.302, "step_time_ms": 12.5, "lr": 0.01},),
+        ),
+        Sample(
+            "2026-04-07 15:34:30,941 [WARNING] overflow, still update, loss scale adjust to 1024.0",
+            "train_events",
+            ({"kind": "overflow", "value": 1024.0},),
+        ),
         Sample("epoch: 1 step: 20, loss is 2.3025", "train_steps", ({"epoch": 1.0, "step": 20, "loss": 2.3025},)),
     )
 
@@ -62,7 +77,20 @@ class MindFormers(Extractor):
         """Take one step; steps count within the epoch and are numbered through."""
         sink = self.sink
         row: dict[str, Any]
-        if match := _PLACE.search(text):
+        if scale := _SCALE.search(text):
+            sink.add_event("overflow", number_, value=float(scale[1]))
+            return False
+        if monitored := _LOSS_MONITOR.search(text):
+            loss = number(monitored[5])
+            # Epochs count from 0 here.
+            epoch, epochs, step, steps = map(int, monitored.group(1, 2, 3, 4))
+            row = {"step": epoch * steps + step, "total_steps": epochs * steps, "epoch": float(epoch)}
+            row |= {} if loss is None else {"loss": loss}
+            for group, name in ((6, "step_time_ms"), (7, "lr")):
+                value = number(monitored[group])
+                if value is not None:
+                    row[name] = value
+        elif match := _PLACE.search(text):
             epoch, epochs, step, steps = map(int, match.groups())
             row = {"step": (epoch - 1) * steps + step, "total_steps": epochs * steps, "epoch": float(epoch)}
             for pattern, name, factor in _FIELDS:

@@ -42,6 +42,17 @@ class TorchTitan(Extractor):
                 },
             ),
         ),
+        Sample(
+            "[titan] 2026-05-01 10:00:01,120 - root - INFO - validate step: 10  loss:  4.5000  memory: 1.0GiB(1.0%)"
+            "  tps: 900",
+            "train_events",
+            ({"kind": "validation", "step": 10, "value": 4.5},),
+        ),
+        Sample(
+            "step: 20  loss:      nan  grad_norm:     nan  memory: 20.50GiB(31.40%)  tps: 3,120  tflops: 1,080.15",
+            "train_steps",
+            ({"step": 20, "tflops": 1080.15, "tokens_per_s": 3120.0},),
+        ),
         Sample("step:  2  loss:  7.75  memory: 1.00GiB(2.00%)  tps: 90  mfu: N/A", "train_steps", ({"mfu": None},)),
     )
 
@@ -49,6 +60,11 @@ class TorchTitan(Extractor):
         """Take one step."""
         match = _STEP.search(text)
         if match is None:
+            return False
+        if text[: match.start()].rstrip().endswith("validate"):
+            value = number(match[2])
+            if value is not None:
+                self.sink.add_event("validation", number_, step=int(match[1]), name="loss", value=value)
             return False
         row: dict[str, Any] = {"step": int(match[1])}
         loss = number(match[2])

@@ -11,7 +11,11 @@ from npudiag.parsers.prefixes import Peeled
 _HEAD = re.compile(r"\bstep:(\d+) - ")
 _RL_HEAD = re.compile(r"\biteration: *(\d+) */ *(\d+) *\|")
 _UNIT = re.compile(r"\((1e-?\d+)\)$")
-_PARTS = ("gen", "reward", "old_log_prob", "ref", "values", "adv", "update_critic", "update_actor")
+_PARTS = (
+    "gen", "reward", "old_log_prob", "ref", "values", "adv", "update_critic", "update_actor",
+    "rollout", "update", "old_log_p", "reference_model", "rule_reward", "resharding_to_infer", "resharding_to_train",
+)  # fmt: skip
+"""Parts of a step in verl and in MindSpeed-RL, for lines that do not tell its whole time."""
 
 
 def _row(pairs: dict[str, float]) -> dict[str, Any]:
@@ -19,9 +23,9 @@ def _row(pairs: dict[str, float]) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for names, field, factor in (
         (("train/loss",), "loss", 1.0),
-        (("actor/grad_norm", "grad_norm"), "grad_norm", 1.0),
+        (("actor/grad_norm", "train/grad_norm", "grad_norm"), "grad_norm", 1.0),
         (("actor/lr", "train/lr", "lr"), "lr", 1.0),
-        (("timing_s/step", "timing/step", "timing/all"), "step_time_ms", 1000.0),
+        (("timing_s/step", "perf/time_per_step", "timing/step", "timing/all"), "step_time_ms", 1000.0),
         (("timing_s/gen", "timing/gen", "timing/rollout"), "generate_ms", 1000.0),
         (("timing_s/update_actor", "timing/update_actor", "timing/update"), "update_ms", 1000.0),
         (("perf/throughput", "e2e_tps"), "tokens_per_s", 1.0),
@@ -80,6 +84,27 @@ class Verl(Extractor):
             "train_steps",
             ({"step": 2, "step_time_ms": 96551.0, "mfu": 31.8},),
         ),
+        Sample(
+            "(TaskRunner pid=16) step:3 - actor/grad_norm:np.float64(0.5) - actor/pg_loss:nan - perf/time_per_step:90.5"
+            " - perf/max_memory_reserved_gb:52.5 - timing_s/gen:70.0 - timing_s/update_actor:12.0",
+            "train_steps",
+            (
+                {
+                    "step": 3,
+                    "grad_norm": 0.5,
+                    "step_time_ms": 90500.0,
+                    "generate_ms": 70000.0,
+                    "update_ms": 12000.0,
+                    "memory_mb": 52.5 * 1024,
+                    "loss": None,
+                },
+            ),
+        ),
+        Sample(
+            "step:40 - val/loss:0.5 - train/grad_norm:1.25",
+            "train_events",
+            ({"kind": "validation", "step": 40, "value": 0.5},),
+        ),
         Sample("step:1 - train/loss:0.031 - train/lr(1e-3):0.004", "train_steps", ({"loss": 0.031, "lr": 4e-06},)),
     )
 
@@ -88,7 +113,11 @@ class Verl(Extractor):
         match = _HEAD.search(text)
         if match is None:
             return False
-        row = _row(_pairs(text[match.end() :].split(" - "), ":"))
+        pairs = _pairs(text[match.end() :].split(" - "), ":")
+        validated = pairs.get("val/loss")
+        if validated is not None:
+            self.sink.add_event("validation", number_, step=int(match[1]), name="val/loss", value=validated)
+        row = _row(pairs)
         if not row:
             return False
         row |= {"line": number_, "framework": "verl", "step": int(match[1])}
@@ -117,10 +146,16 @@ class MindSpeedRl(Extractor):
                 },
             ),
         ),
+        Sample(
+            "(RayGRPOTrainer pid=99) 2026-06-01 10:00:00,123 - INFO - iteration: 4 / 100 | grpo/score/mean : 0.5000 |"
+            " actor/grad_norm : nan | lr : 1.000000e-06 | timing/rollout : 40.0000 | timing/update : 10.0000 |",
+            "train_steps",
+            ({"step": 4, "step_time_ms": 50000.0, "time": 1780308000123000},),
+        ),
     )
 
     def read(self, number_: int, text: str, peeled: Peeled) -> bool:
-        """Take one step."""
+        """Take one step; a line without the whole time has that of its parts."""
         match = _RL_HEAD.search(text)
         if match is None:
             return False

@@ -1,7 +1,8 @@
-"""The statistics line of vLLM, vllm-ascend and vllm-mindspore, engines V0 and V1."""
+"""The statistics of vLLM, vllm-ascend and vllm-mindspore, engines V0 and V1, and what fits into their cache."""
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, ClassVar
 
@@ -77,10 +78,67 @@ class Vllm(Extractor):
         for key, value, _ in _PAIR.findall(text, start):
             field = _FIELDS.get(key)
             amount = number(value)
-            if field is not None and amount is not None and amount == amount:
+            if field is not None and amount is not None and math.isfinite(amount):
                 row[field[0]] = field[1](amount)
         time = self.sink.time_of(text, peeled, number_)
         if time is not None:
             row["time"] = time
         self.sink.add("serving", row)
+        return False
+
+
+_SIZES = (
+    (re.compile(r"KV cache size: ([\d,]+) tokens"), "cache-tokens"),
+    (re.compile(r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x"), "concurrency"),
+    (re.compile(r"Maximum concurrency for ([\d,]+) tokens per request"), "request-tokens"),
+    (re.compile(r"num_gpu_blocks is: (\d+)"), "cache-blocks"),
+    (re.compile(r"[Dd]raft acceptance rate: ([\d.]+)%"), "acceptance-pct"),
+    (re.compile(r"Mean acceptance length: ([\d.]+)"), "acceptance-length"),
+)
+
+
+class Limits(Extractor):
+    """What fits into the KV cache, as the start of an engine says, and how many draft tokens are accepted."""
+
+    samples: ClassVar[tuple[Sample, ...]] = (
+        Sample(
+            "INFO 05-06 14:00:00 [kv_cache_utils.py:829] GPU KV cache size: 123,456 tokens\n"
+            "INFO 05-06 14:00:01 [kv_cache_utils.py:833] Maximum concurrency for 32,768 tokens per request: 3.77x\n"
+            "(EngineCore_DP1 pid=7) INFO 05-06 14:00:02 [core.py:9] Engine 001: vllm cache_config_info with"
+            " initialization after num_gpu_blocks is: 964\n",
+            "serving_events",
+            (
+                {"kind": "cache-tokens", "value": 123456.0, "line": 1},
+                {"kind": "concurrency", "value": 3.77},
+                {"kind": "request-tokens", "value": 32768.0},
+                {"kind": "cache-blocks", "value": 964.0, "engine": "001"},
+            ),
+        ),
+        Sample(
+            "INFO 08-06 09:37:16 [metrics.py:86] SpecDecoding metrics: Mean acceptance length: 2.43, Accepted"
+            " throughput: 10.00 tokens/s, Drafted throughput: 20.00 tokens/s, Accepted: 100 tokens, Drafted: 140"
+            " tokens, Per-position acceptance rate: 0.9, 0.5, Avg Draft acceptance rate: 71.5%",
+            "serving_events",
+            ({"kind": "acceptance-pct", "value": 71.5}, {"kind": "acceptance-length", "value": 2.43}),
+        ),
+        Sample(
+            "INFO 08-06 09:37:16 [metrics.py:86] SpecDecoding metrics: Draft acceptance rate: 64.0%, Mean acceptance"
+            " length: 1.90, Accepted: 100 tokens, Drafted: 140 tokens",
+            "serving_events",
+            ({"kind": "acceptance-pct", "value": 64.0}, {"kind": "acceptance-length", "value": 1.9}),
+        ),
+    )
+
+    def read(self, number_: int, text: str, peeled: Peeled) -> bool:
+        """Take every figure of the line."""
+        found = [(kind, number(match[1])) for pattern, kind in _SIZES if (match := pattern.search(text))]
+        if not found:
+            return False
+        row: dict[str, Any] = {"line": number_, "time": self.sink.time_of(text, peeled, number_)}
+        engine = _ENGINE.search(text)
+        if engine or peeled.worker:
+            row["engine"] = engine[1] if engine else peeled.worker
+        for kind, value in found:
+            if value is not None:
+                self.sink.add("serving_events", {**row, "kind": kind, "value": value})
         return False
