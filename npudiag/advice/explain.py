@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from npudiag.advice import registry
 from npudiag.advice.registry import COMPLETE, MINDSPEED_LLM, Entry, Invented, Words
@@ -50,9 +51,12 @@ def explain_option(name: str) -> Explained | None:
     bare = name.partition("=")[0]
     entry = registry.lookup(bare)
     if entry is None:
-        made_up = registry.invented_name(bare) if bare.startswith("-") or "_" in bare else None
+        made_up = registry.invented_name(bare)
         if made_up is not None:
             return Explained(name=bare, status="invented", invented=made_up[1])
+        read_as = registry.lookup(bare.replace("_", "-"), "vllm") if bare.startswith("--") else None
+        if read_as is not None:
+            return replace(_of_option(read_as.name, read_as), overrides=(_UNDERSCORES,))
         if not bare.startswith("--") or len(bare) < 4:
             return None
         near = registry.nearest(bare)
@@ -61,6 +65,17 @@ def explain_option(name: str) -> Explained | None:
         return Explained(name=bare, status="variable", entry=entry, words=registry.text(bare))
     if entry.kind == "config":
         return Explained(name=bare, status="config", entry=entry, words=registry.text(bare))
+    return _of_option(bare, entry)
+
+
+_UNDERSCORES = Words(
+    "written with underscores vLLM takes it as well; MindSpeed-LLM and Megatron-LM refuse underscores",
+    "写成下划线时 vLLM 同样接受；MindSpeed-LLM 与 Megatron-LM 不接受下划线写法",
+)
+
+
+def _of_option(bare: str, entry: Entry) -> Explained:
+    """Describe an option of a command line."""
     accepted = {}
     for stack in COMPLETE:
         known = [release for release in registry.releases(stack) if registry.accepts(stack, release, bare) == "yes"]
@@ -128,6 +143,7 @@ _LABELS = {
 }
 _NO_VALUE = ("no value", "不带值")
 _NOTHING = ("none", "无")
+_OFF = ("off", "关闭")
 
 
 def lines(told: Explained, lang: str) -> list[tuple[str, str]]:
@@ -170,8 +186,8 @@ def lines(told: Explained, lang: str) -> list[tuple[str, str]]:
     if entry.choices:
         takes += ": " + ", ".join(entry.choices)
     add("takes", takes)
-    if entry.type not in ("flag", "switch"):
-        add("default", entry.default if entry.default is not None else _NOTHING[at])
+    valueless = entry.type in ("flag", "switch")
+    add("default", _OFF[at] if valueless else entry.default if entry.default is not None else _NOTHING[at])
     for stack, (first, last) in told.accepted.items():
         add("accepted", f"{stack} {first} - {last}" if first != last else f"{stack} {first}")
     if not told.accepted:

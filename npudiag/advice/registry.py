@@ -22,12 +22,14 @@ DATA = Path(__file__).with_name("data")
 Acceptance = Literal["yes", "no", "unknown"]
 
 MEGATRON, MINDSPEED, MINDSPEED_LLM = "Megatron-LM", "MindSpeed", "MindSpeed-LLM"
+FSDP2 = "MindSpeed-LLM-FSDP2"
+"""MindSpeed-LLM's other training program: it has dotted options of its own and none of Megatron's."""
 COMPLETE = (MINDSPEED_LLM, MEGATRON, MINDSPEED)
 """Stacks whose option lists are complete: what is not listed is refused."""
 
 STACKS = (
-    *COMPLETE, "torch_npu", "vllm", "vllm-ascend", "MindIE", "LLaMA-Factory", "verl", "MindFormers", "MindSpore",
-    "DeepSpeed", "transformers", "torchtitan", "torchrun", "msrun", "slurm", "CANN", "HCCL",
+    *COMPLETE, FSDP2, "torch_npu", "vllm", "vllm-ascend", "MindIE", "LLaMA-Factory", "verl", "MindFormers", "MindSpore",
+    "DeepSpeed", "transformers", "torchtitan", "Triton", "torchrun", "msrun", "slurm", "CANN", "HCCL",
 )  # fmt: skip
 """Names of stacks as remedies use them."""
 _SPELLINGS = {re.sub("[^a-z]", "", name.lower()): name for name in STACKS} | {
@@ -100,6 +102,12 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True):
     stacks: tuple[str, ...] = (MEGATRON,)
     en: str = ""
     zh: str = ""
+
+    @property
+    def options(self) -> frozenset[str]:
+        """The options that its terms name."""
+        terms = (part for terms in (self.when, self.need, self.deny) for term in terms for part in term.split("|"))
+        return frozenset(re.split("!?[=>]", term.lstrip("!"), maxsplit=1)[0] for term in terms)
 
 
 class Words(msgspec.Struct, frozen=True):
@@ -410,10 +418,10 @@ def nearest(option: str, stack: str | None = None, version: str | None = None, *
 
 @lru_cache(maxsize=4096)
 def invented_name(option: str) -> tuple[str, Invented] | None:
-    """Return the entry of a made-up name, whatever its dashes and underscores."""
-    plain = re.sub("[-_]", "", option.partition("=")[0].lower())
+    """Return the entry of a made-up name, whatever its dashes, underscores and blanks."""
+    plain = re.sub("[-_ ]", "", option.partition("=")[0].lower())
     for name, entry in invented().items():
-        if plain in (re.sub("[-_]", "", spelling.lower()) for spelling in (name, *entry.also)):
+        if plain in (re.sub("[-_ ]", "", spelling.lower()) for spelling in (name, *entry.also)):
             return name, entry
     return None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from npudiag.advice import registry
@@ -63,7 +63,7 @@ class Job:
         file: Where it stands.
         entry: Program or module.
         source: ``script``, ``dump``, ``yaml``.
-        options: By name as typed; the last one of several counts.
+        options: By name as typed (of vLLM with dashes, which it takes for the same); the last one of several counts.
         repeated: Options given before with another value.
         launcher: Options of the launcher.
         words: Words that belong to no option.
@@ -138,10 +138,25 @@ class Job:
                 return None
         return (value == wanted) == (sign == "=")
 
+    def having(self, option: str, value: str) -> Job:
+        """Return the job as it would be with an option set to a value."""
+        changed = replace(self, options=dict(self.options))
+        # A dump writes an option without a value as True.
+        text = value or ("True" if self.source == "dump" else "")
+        changed.options[option] = Setting(self.file, 0, option, text, 0, True, True, self.source)
+        return changed
+
     def where(self, *terms: str) -> list[Setting]:
         """Return the settings that terms are about."""
         found = [self.find(match[2]) for term in terms for part in term.split("|") if (match := _TERM.match(part))]
         return list({setting.key: setting for setting in found if setting is not None}.values())
+
+    @property
+    def tool(self) -> str:
+        """``convert`` or ``preprocess`` where it is one of the tools that run before a training, else empty."""
+        if re.search(r"convert_ckpt\w*\.py\Z", self.entry):
+            return "convert"
+        return "preprocess" if self.entry.endswith("preprocess_data.py") else ""
 
     @property
     def world(self) -> int | None:
@@ -196,10 +211,11 @@ def _jobs(store: Store) -> list[Job]:
         elif source == "launcher":
             job.launcher[setting.key] = setting
         else:
-            earlier = job.options.get(setting.key)
+            name = _dashed(setting.key) if job.entry.startswith("vllm") else setting.key
+            earlier = job.options.get(name)
             if earlier is not None and earlier.value != setting.value and form == "script":
                 job.repeated.append((earlier, setting))
-            job.options[setting.key] = setting
+            job.options[name] = setting
     for file, settings in shared.items():
         targets = [job for job in by_key.values() if job.file == file]
         if not targets:
@@ -208,7 +224,42 @@ def _jobs(store: Store) -> list[Job]:
         for job in targets:
             for kind, setting in settings:
                 (job.env if kind == "env" else job.variables)[setting.key] = setting
+    _complete_conversions(list(by_key.values()))
     return list(by_key.values())
+
+
+_CONVERTED = {
+    "--target-tensor-parallel-size": "--tensor-model-parallel-size",
+    "--target-pipeline-parallel-size": "--pipeline-model-parallel-size",
+    "--target-expert-parallel-size": "--expert-model-parallel-size",
+    "--save-dir": "--save",
+}
+"""Option of a conversion to that of the training whose arguments it prints."""
+
+
+def _complete_conversions(found: list[Job]) -> None:
+    """Give conversions what they print as arguments of the training that they stand in for, and those to nobody else.
+
+    ``convert_ckpt.py`` builds a model as a training would, and prints its arguments. A training that converts its
+    weights by itself names no kind of model to load.
+    """
+    for tool in found:
+        if tool.tool != "convert" or tool.source != "dump" or "--load-model-type" not in tool.options:
+            continue
+        for job in found:
+            if job.source != "dump" or job.entry or job.file != tool.file:
+                continue
+            job.entry = tool.entry
+            for option, own in _CONVERTED.items():
+                setting = job.find(own)
+                if setting is not None:
+                    tool.options.setdefault(option, setting)
+
+
+def _dashed(option: str) -> str:
+    """Return an option as vLLM reads it: underscores count as dashes, except in keys behind a dot."""
+    name, dot, rest = option.partition(".")
+    return name.replace("_", "-") + dot + rest
 
 
 def _setting(row: dict[str, Any], file: str) -> Setting:

@@ -12,14 +12,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from npudiag.advice import registry
-from npudiag.advice.registry import COMPLETE, MEGATRON, MINDSPEED, MINDSPEED_LLM
+from npudiag.advice.registry import COMPLETE, FSDP2, MEGATRON, MINDSPEED, MINDSPEED_LLM
 from npudiag.advice.settings import Job, Setting, jobs
 
 if TYPE_CHECKING:
     from npudiag.tables.store import Store
 
-LITERALS = ("set by environment to [",)
-"""What the scan has to look for: HCCL tells the variables it was given."""
+LITERALS = ("set by environment to [", "API server version ", "LLM engine (v", "DeepSpeed info: version=")
+"""What the scan has to look for: HCCL tells the variables it was given, some frameworks their release."""
+
+_RELEASES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"vLLM API server version v?(\d[\w.+-]*)|LLM engine \(v(\d[\w.+-]*)\)"), "vllm"),
+    (re.compile(r"DeepSpeed info: version=(\d[\w.+-]*)"), "DeepSpeed"),
+)
+"""What frameworks print of themselves, and which one does."""
 
 _HCCL_ENV = re.compile(r"\[HCCL_ENV\]\s*(?:environmental variable )?(\w+)\s+(?:is )?set by environment to \[([^\]]*)\]")
 
@@ -43,15 +49,18 @@ _ENTRIES: tuple[tuple[str, str], ...] = (
     (r"llamafactory-cli\Z|llamafactory", "LLaMA-Factory"),
     (r"verl\.|main_ppo", "verl"),
     (
-        r"posttrain_gpt\.py|train_fsdp2\.py|inference_fsdp2\.py|pretrain_(?:mamba|deepseek4)\.py|rlhf_gpt\.py",
+        r"posttrain_gpt\.py|pretrain_(?:mamba|deepseek4)\.py|rlhf_gpt\.py",
         MINDSPEED_LLM,
     ),
+    (r"(?:train|inference)_fsdp2\.py", FSDP2),
     (r"run_mindformer\.py", "MindFormers"),
     (r"mindieservice_daemon", "MindIE"),
+    (r"config\.pbtxt\Z", "Triton"),
 )
 _KEYS: tuple[tuple[str, str], ...] = (
     (r"(?:finetuning_type|dataset_dir|cutoff_len)\Z", "LLaMA-Factory"),
     (r"actor_rollout_ref\.", "verl"),
+    (r"(?:--)?(?:parallel\.(?:ep_)?fsdp_size|training\.per_device_train_batch_size)\Z", FSDP2),
     (r"(?:ServerConfig|BackendConfig|ScheduleConfig)\.", "MindIE"),
     (r"(?:zero_optimization|train_micro_batch_size_per_gpu)\b", "DeepSpeed"),
     (r"runner_config\.|parallel_config\.(?:data|model)_parallel", "MindFormers"),
@@ -92,6 +101,7 @@ class Stack:
         version: Its release; None where not known.
         versions: Releases that accept its options, oldest first; empty where not known.
         stated: Whether the user stated it.
+        several: Whether all candidates are in use, each by a launch of its own.
     """
 
     name: str | None = None
@@ -99,7 +109,13 @@ class Stack:
     version: str | None = None
     versions: tuple[str, ...] = ()
     stated: bool = False
+    several: bool = False
     _all: frozenset[str] = field(default=frozenset())
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether more is known of the release than that it may be any."""
+        return 0 < len(self.versions) < len(registry.releases(self.name or ""))
 
     def concerns(self, names: Iterable[str]) -> bool:
         """Whether advice for any of these stacks is for this job; yes where the stack is not known."""
@@ -116,10 +132,11 @@ class Stack:
 
     def facts(self) -> dict[str, Any]:
         """Return what the result document states."""
-        out: dict[str, Any] = {"stack": self.name or "unknown", "stack_version": self.version or "unknown"}
-        if self.name is None and self.candidates:
+        name = self.name or (", ".join(self.candidates) if self.several else "unknown")
+        out: dict[str, Any] = {"stack": name, "stack_version": self.version or "unknown"}
+        if self.name is None and self.candidates and not self.several:
             out["stack_candidates"] = list(self.candidates)
-        if self.version is None and 0 < len(self.versions) < len(registry.releases(self.name or "")):
+        if self.version is None and self.narrowed:
             out["stack_versions"] = list(self.versions)
         return out
 
@@ -146,6 +163,13 @@ def of(store: Store) -> Stack:
     found = store.memo.get("stack")
     if found is None:
         found = store.memo["stack"] = _detect(store, store.memo.get("stack_stated"))
+        told = _told_release(store)
+        if found.version is None and told is not None and found.name is not None:
+            if found.name == told[0]:
+                found.version = told[1]
+            elif told[0] in _BRINGS.get(found.name, ()):
+                # vllm-ascend has releases of its own; that of vLLM narrows them down.
+                found.version = f"{told[0]} {told[1]}"
     return found if isinstance(found, Stack) else Stack()
 
 
@@ -184,13 +208,43 @@ def _detect(store: Store, stated: tuple[str, str | None] | None) -> Stack:
         names = tuple(found)
         # A DeepSpeed configuration beside a framework's own is part of that.
         main = [name for name in names if name != "DeepSpeed"] or list(names)
-        return _stack(names, main[0] if len(main) == 1 else None, versions)
+        one = len(main) == 1
+        return _stack(names, main[0] if one else None, versions, several=not one)
+    if any(job.tool == "convert" and job.find("--load-model-type") for job in jobs(store)):
+        return _stack((MINDSPEED_LLM,), MINDSPEED_LLM, ())
     seen = _of_logs(store)
     likely = _of_lines(store)
+    told = _told_release(store)
+    if told is not None and told[0] not in seen and not seen:
+        seen = (told[0],)
     if seen:
         first = seen[0] if len(seen) == 1 or seen[0] in _brought(seen[0], seen) else None
         return _stack(tuple(dict.fromkeys([*seen, *(() if first in COMPLETE else likely)])), first, ())
+    if not likely and _profiled_by_mindspore(store):
+        return _stack(("MindFormers", "MindSpore"), None, ())
     return _stack(likely, likely[0] if len(likely) == 1 else None, ())
+
+
+def _profiled_by_mindspore(store: Store) -> bool:
+    """Whether all captures are of MindSpore's profiler: PyTorch's is used by too many frameworks to tell one."""
+    found = {row["framework"] for row in store.rows("prof_captures") if row["framework"] != "cluster"}
+    return found == {"mindspore"}
+
+
+def _told_release(store: Store) -> tuple[str, str] | None:
+    """Return the framework that prints its release, and the release; None where none does or they differ."""
+    if "stack_release" in store.memo:
+        known: tuple[str, str] | None = store.memo["stack_release"]
+        return known
+    found: set[tuple[str, str]] = set()
+    for record in store.log:
+        if "version" in record.text or "LLM engine (v" in record.text:
+            for pattern, name in _RELEASES:
+                match = pattern.search(record.text)
+                if match is not None:
+                    found.add((name, next(group for group in match.groups() if group)))
+    told = store.memo["stack_release"] = found.pop() if len(found) == 1 else None
+    return told
 
 
 def _brought(name: str, seen: tuple[str, ...]) -> tuple[str, ...]:
@@ -198,12 +252,20 @@ def _brought(name: str, seen: tuple[str, ...]) -> tuple[str, ...]:
     return (name,) if set(seen) <= {name, *_BRINGS.get(name, ())} else ()
 
 
-def _stack(candidates: tuple[str, ...], name: str | None, versions: tuple[str, ...], *, stated: bool = False) -> Stack:
+def _stack(
+    candidates: tuple[str, ...],
+    name: str | None,
+    versions: tuple[str, ...],
+    *,
+    stated: bool = False,
+    several: bool = False,
+) -> Stack:
     everything = set(candidates)
     for candidate in candidates:
         everything.update(_BRINGS.get(candidate, ()))
     version = versions[0] if len(versions) == 1 and name is not None else None
-    return Stack(name, candidates, version, versions if name in COMPLETE else (), stated, frozenset(everything))
+    kept = versions if name in COMPLETE else ()
+    return Stack(name, candidates, version, kept, stated, several, frozenset(everything))
 
 
 def _of_job(job: Job, stated: tuple[str, str | None] | None) -> None:
@@ -216,6 +278,8 @@ def _of_job(job: Job, stated: tuple[str, str | None] | None) -> None:
             if any(re.match(pattern, key) for key in job.options):
                 job.stack = name
                 break
+    if job.tool:
+        return
     flags = [name for name in job.options if name.startswith("--")]
     if job.source == "yaml" or (job.stack is not None and job.stack not in COMPLETE) or not flags:
         return
@@ -293,9 +357,12 @@ def setting_of(store: Store, kind: str, key: str) -> Setting | None:
         if found is None and kind == "env":
             found = job.variables.get(key)
         if found is None and kind == "config":
-            found = next((s for name, s in job.options.items() if name == key or name.endswith("." + key)), None)
+            spelled = (key, "--" + key)
+            found = next((s for name, s in job.options.items() if name in spelled or name.endswith("." + key)), None)
         if found is not None:
             rank = order.index(found.source) if found.source in order else len(order)
+            # An option of a conversion may have the name of one of the training.
+            rank += len(order) * bool(job.tool)
             if best is None or rank < best[0]:
                 best = (rank, found)
     return best[1] if best else None

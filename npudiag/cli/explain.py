@@ -150,10 +150,12 @@ def main(args: Sequence[str]) -> int:
     text = _read_stdin(asked=bool(request.words)) if pasted else " ".join(request.words)
     if not text.strip():
         raise UsageError("there is nothing to explain", hint=say(_Say.hint, request.lang))
-    if not pasted and (request.words[0].startswith("--") or len(request.words) == 1):
+    if not pasted:
         from npudiag.advice.explain import explain_option
 
-        option = explain_option(request.words[0])
+        single = request.words[0].startswith("--") or len(request.words) == 1
+        # Articles also have names of several words.
+        option = explain_option(request.words[0]) if single else explain_option(text)
         if option is not None:
             _print_option(option, json=request.json, lang=request.lang)
             return Exit.OK.value

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npudiag.errors import SourceError
 from npudiag.parsers.base import Context, Partial, Stream
-from npudiag.parsers.shell import Command, Script, Word, read
 from npudiag.tables.columns import Columns
+
+if TYPE_CHECKING:
+    from npudiag.parsers.shell import Command, Script, Word
 
 MAX_BYTES = 2 << 20
 """Largest file that is read as a script or configuration."""
@@ -49,7 +51,7 @@ _CONFIG_MARKS = re.compile(
 )
 
 
-def _take(stream: Stream, head: bytes, partial: Partial) -> bytes:
+def take(stream: Stream, head: bytes, partial: Partial) -> bytes:
     """Read the stream up to `MAX_BYTES`."""
     data = [head]
     size = len(head)
@@ -70,7 +72,8 @@ def _take(stream: Stream, head: bytes, partial: Partial) -> bytes:
     return whole[:MAX_BYTES]
 
 
-def _decode(data: bytes, partial: Partial) -> str:
+def decode(data: bytes, partial: Partial) -> str:
+    """Return text with plain line ends."""
     text = data.decode("utf-8-sig", "replace")
     if "\r\n" in text:
         partial.normalised = ("crlf",)
@@ -97,12 +100,14 @@ class LaunchScript:
     def parse(self, stream: Stream, head: bytes, context: Context) -> Partial:
         """Read the stream to its end."""
         partial = Partial(context.source, kind=self.name, identity=context.source.identity)
-        text = _decode(_take(stream, head, partial), partial)
-        _keep(partial, _script_rows(read(text)), text)
+        text = decode(take(stream, head, partial), partial)
+        from npudiag.parsers.shell import read  # not at the top: every run loads this module, few meet a script
+
+        keep(partial, _script_rows(read(text)), text)
         return partial
 
 
-def _keep(partial: Partial, rows: Iterator[dict[str, Any]], text: str) -> None:
+def keep(partial: Partial, rows: Iterator[dict[str, Any]], text: str) -> None:
     """Put rows into table ``launch``, and the lines they stand in where evidence is quoted from."""
     columns = Columns("launch")
     lines = text.split("\n")
@@ -236,6 +241,8 @@ def _split(words: Sequence[Word]) -> tuple[Sequence[Word], str, Sequence[Word]] 
 
 def _pairs(words: Sequence[Word], *, hydra: bool = False, serve: bool = False) -> Iterator[tuple[str, Word]]:
     """Yield options with their values; a word of no option comes with an empty key."""
+    from npudiag.parsers.shell import Word
+
     key: Word | None = None
     values: list[Word] = []
     positional = serve
@@ -286,14 +293,14 @@ class ConfigFile:
     def parse(self, stream: Stream, head: bytes, context: Context) -> Partial:
         """Read the stream to its end."""
         partial = Partial(context.source, kind=self.name, identity=context.source.identity)
-        text = _decode(_take(stream, head, partial), partial)
+        text = decode(take(stream, head, partial), partial)
         try:
             rows = list(_flatten(text))
         except Exception as exc:  # whatever a YAML reader makes of a hostile file
             partial.note = f"not valid YAML: {type(exc).__name__}"
             return partial
         entry = PurePosixPath(context.source.path).name
-        _keep(partial, ({**row, "entry": entry} for row in rows), text)
+        keep(partial, ({**row, "entry": entry} for row in rows), text)
         return partial
 
 
@@ -315,17 +322,18 @@ def _flatten(text: str) -> Iterator[dict[str, Any]]:
                     yield from walk(value, f"{path}.{key.value}" if path else key.value, depth + 1)
         elif isinstance(node, yaml.SequenceNode):
             if all(isinstance(item, yaml.ScalarNode) for item in node.value):
-                yield _config(path, ",".join(item.value for item in node.value), node.start_mark.line + 1)
+                yield config_row(path, ",".join(item.value for item in node.value), node.start_mark.line + 1)
                 return
             for index, item in enumerate(node.value):
                 yield from walk(item, f"{path}.{index}", depth + 1)
         elif path:
-            yield _config(path, node.value, node.start_mark.line + 1)
+            yield config_row(path, node.value, node.start_mark.line + 1)
 
     yield from walk(root, "", 0)
 
 
-def _config(key: str, value: str, line: int) -> dict[str, Any]:
+def config_row(key: str, value: str, line: int) -> dict[str, Any]:
+    """Return the row of one value of a configuration file."""
     return {
         "line": line, "key": key, "value": value, "kind": "config", "source": "yaml", "origin": line, "known": True,
         "sure": True,

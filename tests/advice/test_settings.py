@@ -9,7 +9,10 @@ import pytest
 from npudiag.advice import resolve, stack
 from npudiag.advice.explain import explain_option, lines
 from npudiag.advice.registry import MINDSPEED_LLM
-from npudiag.advice.settings import jobs
+from npudiag.advice.settings import Job, jobs
+from npudiag.filling import fill
+from npudiag.ingest import texts
+from npudiag.parsers.scan import Literals
 from npudiag.result import Change, Finding, Remedy
 from npudiag.tables.store import Store
 
@@ -100,7 +103,7 @@ def test_what_is_set_already_or_goes_further_is_not_advised() -> None:
     store = store_with(*OWN_OPTIONS, env={"HCCL_CONNECT_TIMEOUT": "3600"})
     same = flag("--clip-grad", "1", MINDSPEED_LLM)
     (found,) = resolved(store, finding(env, same, flag("--bf16", "", MINDSPEED_LLM)))
-    assert found.remedies == []
+    assert [remedy.kind for remedy in found.remedies] == ["collect"]
 
 
 def test_advice_for_another_stack_goes() -> None:
@@ -124,19 +127,20 @@ def test_an_option_that_the_release_refuses_is_never_advised() -> None:
     store = store_with(*OWN_OPTIONS)
     store.memo["stack_stated"] = (MINDSPEED_LLM, "2.3.0")
     (found,) = resolved(store, finding(flag("--auto-settings", "", MINDSPEED_LLM)))
-    assert found.remedies == []
+    assert [remedy.kind for remedy in found.remedies] == ["collect"]
 
 
 def test_an_option_that_clashes_with_the_present_ones_is_not_advised() -> None:
     store = store_with(*OWN_OPTIONS, ("--moe-fb-overlap", ""))
     (found,) = resolved(store, finding(flag("--overlap-grad-reduce", "", MINDSPEED_LLM)))
-    assert found.remedies == []
+    assert [remedy.kind for remedy in found.remedies] == ["collect"]
 
 
 def test_companions_come_along() -> None:
     (found,) = resolved(store_with(*OWN_OPTIONS), finding(flag("--overlap-param-gather", "", MINDSPEED_LLM)))
     assert [remedy.change.key for remedy in found.remedies if remedy.change] == [
         "--overlap-param-gather",
+        "--use-distributed-optimizer",
         "--overlap-grad-reduce",
     ]
 
@@ -191,3 +195,46 @@ def test_no_explanation_of_other_words() -> None:
     assert explain_option("EI0006") is None
     assert explain_option("-9") is None
     assert explain_option("--zzzzqqqq-wwww") is None
+
+
+CONVERSION = """\
+Loaded mindspeed_llm.tasks.checkpoint.loader_hf as the loader.
+Loaded mindspeed_llm.tasks.checkpoint.saver as the saver.
+Starting saver...
+------------------------ arguments ------------------------
+  expert_model_parallel_size ...................... 1
+  pipeline_model_parallel_size .................... 2
+  save ............................................ /data/mcore/demo
+  tensor_model_parallel_size ...................... 4
+-------------------- end of arguments ---------------------
+received transformer layer 0
+Done!
+"""
+
+
+def jobs_of(files: dict[str, str]) -> list[Job]:
+    return jobs(fill(texts(files, Literals())))
+
+
+def test_a_conversion_prints_the_arguments_of_a_training_that_is_none() -> None:
+    (tool,) = [job for job in jobs_of({"convert.log": CONVERSION}) if "--load-model-type" in job.options]
+    assert tool.tool == "convert"
+    assert tool.number("--target-tensor-parallel-size") == 4
+    assert tool.number("--target-pipeline-parallel-size") == 2
+    assert tool.text("--save-dir") == "/data/mcore/demo"
+    assert all(job.tool for job in jobs_of({"convert.log": CONVERSION}))
+
+
+def test_a_training_that_converts_by_itself_stays_one() -> None:
+    log = CONVERSION[CONVERSION.index("----") :].replace(
+        "received transformer layer 0",
+        "Converting the weights of layer 0.\nSaving to /data/mcore/demo/iter_0000001/mp_rank_00_000/model_optim_rng.pt",
+    )
+    assert sorted(job.tool for job in jobs_of({"train.log": log})) == ["", "convert"]
+
+
+def test_vllm_takes_underscores_for_dashes() -> None:
+    script = "#!/bin/bash\nvllm serve /m --max_num_seqs 8 --compilation-config.cudagraph_mode FULL\n"
+    (job,) = jobs_of({"serve.sh": script})
+    assert job.number("--max-num-seqs") == 8
+    assert "--compilation-config.cudagraph_mode" in job.options

@@ -87,3 +87,44 @@ def test_analyze_checks_scripts_among_the_logs(tmp_path: Path) -> None:
     assert main(["analyze", str(tmp_path / "job"), "--json", str(out), "--no-config", "-q"]) == 0
     names = [finding["name"] for finding in json.loads(out.read_text(encoding="utf-8"))["findings"]]
     assert "option-invented" in names
+
+
+def lint_files(tmp_path: Path, files: dict[str, str], *options: str) -> tuple[int, list[str]]:
+    """Return exit code and the names of what was found."""
+    for name, text in files.items():
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    out = tmp_path / "out.json"
+    code = main(["lint", str(tmp_path / "in"), "--json", str(out), "--no-config", "-q", *options])
+    return code, [finding["name"] for finding in json.loads(out.read_text(encoding="utf-8"))["findings"]]
+
+
+def test_serving_configurations_are_linted(tmp_path: Path) -> None:
+    triton = 'name: "demo"\nbackend: "onnxruntime"\nmax_batch_size: 4\ninstance_group [ { kind: KIND_NPU } ]\n'
+    mindie = '{"ServerConfig": {"port": 80}, "BackendConfig": {"ScheduleConfig": {"maxBatchSize": 8}}}\n'
+    vllm = "#!/bin/bash\nvllm serve /m --gpu_memory_utilization 90\n"
+    code, found = lint_files(tmp_path, {"a/config.pbtxt": triton, "b/config.json": mindie, "serve.sh": vllm})
+    assert code == 1
+    assert sorted(found) == ["memory-share-invalid", "mindie-value-out-of-range", "triton-value-refused"]
+
+
+def test_options_of_a_stack_that_is_not_complete_are_never_unknown(tmp_path: Path) -> None:
+    files = {
+        "serve.sh": "#!/bin/bash\nvllm serve /m --brand-new-option 3 --max_model_len 8192\n",
+        "verl.sh": "#!/bin/bash\npython3 -m verl.trainer.main_ppo data.brand_new=1 trainer.n_gpus_per_node=8\n",
+        "sft.yaml": "model_name_or_path: /m\nfinetuning_type: lora\nbrand_new: 3\n",
+    }
+    assert lint_files(tmp_path, files) == (0, [])
+
+
+def test_weights_of_another_layout_are_found_across_files(tmp_path: Path) -> None:
+    convert = (
+        "#!/bin/bash\npython convert_ckpt_v2.py --load-model-type hf --save-model-type mg --model-type-hf qwen3 \\\n"
+        "    --target-tensor-parallel-size 4 --load-dir /hf/demo --save-dir ./weights/demo/\n"
+    )
+    train = GOOD.replace("--bf16", "--bf16 --load weights/demo --tensor-model-parallel-size 8")
+    code, found = lint_files(tmp_path, {"convert.sh": convert, "run.sh": train})
+    assert (code, found) == (1, ["weights-converted-for-other-layout"])
+    same = train.replace("--tensor-model-parallel-size 8", "--tensor-model-parallel-size 4")
+    assert lint_files(tmp_path, {"convert.sh": convert, "run.sh": same}) == (0, [])
