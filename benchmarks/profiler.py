@@ -1,10 +1,12 @@
 """Measure ``npudiag analyze`` on profiler captures, beside ``msprof-analyze`` where it is installed; only numbers.
 
 usage: python benchmarks/profiler.py [DIR] [--ranks N] [--kernels N] [--trace-mb N] [--comm-ops N] [--rival PYTHON]
+                                     [--rival-command WORDS] [--cap S] [--scaling]
 
 Without DIR captures are generated: large files whose numbers need not agree with each other. `--rival` names the Python
 of a virtual environment with msprof-analyze (`pip install msprof-analyze==26.2.0`); without it only npudiag is timed.
-Both read the same folder in turn: one rank is given as its ``*_ascend_pt`` folder, several as their parent.
+Both read the same folder in turn: one rank is given as its ``*_ascend_pt`` folder, several as their parent. A rival
+that is stopped by `--cap` gives a lower bound of the ratio. `--scaling` times a quarter, a half and all of the ranks.
 """
 
 from __future__ import annotations
@@ -187,16 +189,47 @@ class Peak(threading.Thread):
         return self.megabytes
 
 
-def measure(argv: Sequence[str], folder: Path) -> tuple[float, float, int]:
-    """Run a command; return wall time (s), peak memory of its tree (MB) and exit code."""
+def measure(argv: Sequence[str], folder: Path, cap: float | None = None) -> tuple[float, float, int | None]:
+    """Run a command; return wall time (s), peak memory of its tree (MB), exit code (None where `cap` (s) ended it)."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
     begin = time.perf_counter()
     process = subprocess.Popen(argv, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     peak = Peak(process.pid)
     peak.start()
-    code = process.wait()
+    try:
+        code: int | None = process.wait(cap)
+    except subprocess.TimeoutExpired:
+        code = None
     took = time.perf_counter() - begin
-    return took, peak.stop(), code
+    memory = peak.stop()
+    if code is None:
+        for child in psutil.Process(process.pid).children(recursive=True):
+            child.kill()
+        process.kill()
+        process.wait()
+    return took, memory, code
+
+
+def part(captures: Sequence[Path], target: Path) -> Path:
+    """Return a folder that holds these captures, as hard links."""
+    for capture in captures:
+        shutil.copytree(capture, target / capture.name, copy_function=os.link)
+    return target
+
+
+def scaling(captures: Sequence[Path], work: Path) -> None:
+    """Print how long a quarter, a half and all of the captures take."""
+    for share in (4, 2, 1):
+        count = len(captures) // share
+        folder = part(captures[:count], captures[0].parent.parent / f"npudiag-part-{share}-{os.getpid()}")
+        try:
+            command = (sys.executable, "-m", "npudiag", "analyze", str(folder), "--json", str(work / "part.json"))
+            runs = [measure(command, work) for _ in range(2)]
+            best = min(run[0] for run in runs)
+            peak = max(run[1] for run in runs)
+            print(f"{count} ranks: {best:.2f} s, {1e3 * best / count:.1f} ms per rank, peak {peak:.0f} MB")
+        finally:
+            shutil.rmtree(folder)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -210,6 +243,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--repeat", type=int, default=3, help="measured runs of npudiag; the rival runs once")
     parser.add_argument("--rival", help="Python with msprof-analyze installed")
     parser.add_argument("--rival-command", default="advisor all", help="advisor all, or cluster -m all")
+    parser.add_argument("--cap", type=float, help="seconds after which the rival is stopped")
+    parser.add_argument("--scaling", action="store_true", help="time a quarter, a half and all of the ranks")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
@@ -232,14 +267,18 @@ def main(argv: list[str] | None = None) -> int:
             return 1
         middle = statistics.median(run[0] for run in runs)
         print(f"npudiag: best {best:.2f} s, median {middle:.2f} s, peak {max(run[1] for run in runs):.0f} MB")
+        if options.scaling:
+            scaling(captures, work)
         if not options.rival or not shutil.which(options.rival):
             print("msprof-analyze: skipped (--rival PYTHON)")
             return 0
         words = [*options.rival_command.split(), "-d", str(target), "-o", str(work / "rival")]
         program = Path(options.rival).parent / "msprof-analyze"
-        took, memory, code = measure((str(program), *words), work)
-        print(f"msprof-analyze {options.rival_command}: {took:.2f} s, peak {memory:.0f} MB, exit {code}")
-        print(f"ratio: {took / best:.1f}x (best), {took / middle:.1f}x (median)")
+        took, memory, code = measure((str(program), *words), work, options.cap)
+        end = "stopped" if code is None else f"exit {code}"
+        print(f"msprof-analyze {options.rival_command}: {took:.2f} s, peak {memory:.0f} MB, {end}")
+        least = "at least " if code is None else ""
+        print(f"ratio: {least}{took / best:.1f}x (best), {took / middle:.1f}x (median)")
     return 0
 
 

@@ -22,6 +22,7 @@ _OUTPUTS = frozenset({"ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output", "A
 _CLUSTER = "cluster_analysis_output"
 _STAMP = re.compile(r"_(\d{14,17})_ascend_")
 _STEP_SOURCES = ("text", "db", "mindspore-legacy", "db-tasks", "trace")
+_FORMS = {"text": "the text export", "db": "the database"}
 _KERNEL_SOURCES = ("kernel_details", "op_summary", "db", "op_statistic")
 
 
@@ -90,6 +91,7 @@ def derive(partials: Sequence[Partial]) -> Profiles | None:
     for name, members in _jobs(list(captures.values())):
         _drop_older(members, out)
         _job(name, [capture for capture in members if capture.used], out)
+        _say_which_export(name, members, out)
         out.add("prof_captures", (_capture_row(capture) for capture in members))
     return out
 
@@ -193,11 +195,28 @@ def _drop_older(captures: Sequence[Capture], out: Profiles) -> None:
         out.problems.append(
             Problem(
                 path=drop.key,
-                reason="unsupported",
+                reason="duplicate",
                 message=f"{drop.key}: rank {drop.rank} was captured more than once; {keep.key} is used",
                 lost=False,
             )
         )
+
+
+def _say_which_export(name: str, captures: Sequence[Capture], out: Profiles) -> None:
+    """Note which export the numbers are from where captures hold two."""
+    counts: dict[str, int] = {}
+    for capture in captures:
+        forms = {"db" if row["source"] == "db-tasks" else row["source"] for row in _all_steps(capture)}
+        if capture.used and {"text", "db"} <= forms:
+            counts[capture.form] = counts.get(capture.form, 0) + 1
+    if counts:
+        taken = ", ".join(f"{_FORMS.get(form, form)} for {count}" for form, count in sorted(counts.items()))
+        message = f"{sum(counts.values())} captures hold a text and a database export; numbers are from {taken} of them"
+        out.problems.append(Problem(path=name or ".", reason="duplicate", message=message, lost=False))
+
+
+def _all_steps(capture: Capture) -> Iterable[Row]:
+    return (row for _, raw in capture.files for row in raw.tables.get("prof_steps", ()))
 
 
 def _capture_row(capture: Capture) -> Row:
@@ -217,6 +236,8 @@ def _capture_row(capture: Capture) -> Row:
         "world_size": facts.get("world_size"),
         "tp": facts.get("tp"),
         "pp": facts.get("pp"),
+        "peak_tflops": facts.get("peak_tflops"),
+        "mfu_pct": facts.get("mfu_pct"),
         "steps": facts.get("steps_used"),
         "kinds": " ".join(kinds),
         "used": capture.used,
@@ -240,7 +261,7 @@ def _job(name: str, captures: list[Capture], out: Profiles) -> None:
     for capture in captures:
         steps.extend(_steps(capture))
         out.add("prof_kernels", _kernels(capture))
-        for table in ("prof_api", "prof_memory", "prof_allocations", "prof_counters", "prof_events"):
+        for table in _ONE_FORM:
             out.add(table, _one_form(capture, table))
         out.add(
             "prof_env",
@@ -255,11 +276,19 @@ def _job(name: str, captures: list[Capture], out: Profiles) -> None:
     _stages(steps, captures, groups)
     out.add("prof_steps", steps)
     profile_comm.add(name, captures, groups, out)
-    _weigh(name, steps, out)
+    _weigh(name, captures, groups, steps, out)
 
 
-def _weigh(job: str, steps: Sequence[Row], out: Profiles) -> None:
+def _weigh(
+    job: str,
+    captures: Sequence[Capture],
+    groups: dict[str, tuple[str, tuple[int, ...]]],
+    steps: Sequence[Row],
+    out: Profiles,
+) -> None:
     """Set what each row of the job costs as a share of the step time of its rank."""
+    from npudiag.analyses import profile_compute
+
     spans: dict[int | None, tuple[float, int]] = {}
     for row in steps:
         total, count = spans.get(row["rank"], (0.0, 0))
@@ -274,6 +303,8 @@ def _weigh(job: str, steps: Sequence[Row], out: Profiles) -> None:
             row["step_ms"] = total / count / 1e3
         total = total or kernels[row["rank"]]
         row["share_pct"] = 100 * row["total_us"] / total if total else None
+    profile_compute.against_peak(captures, mine, spans)
+    out.add("prof_experts", profile_compute.experts(job, mine, groups))
     for table, columns in _WEIGHED.items():
         for row in out.tables.get(table, ()):
             total, count = spans.get(row["rank"], (0.0, 0))
@@ -286,9 +317,20 @@ def _weigh(job: str, steps: Sequence[Row], out: Profiles) -> None:
                     row[target] = 100 * row[source] * factor * scale / total
 
 
+_ONE_FORM = (
+    "prof_api",
+    "prof_memory",
+    "prof_allocations",
+    "prof_counters",
+    "prof_events",
+    "prof_metrics",
+    "prof_sequences",
+    "prof_transfers",
+)
 _WEIGHED: dict[str, tuple[tuple[str, str, float], ...]] = {
     "prof_api": (("total_us", "share_pct", 1.0),),
     "prof_events": (("total_us", "share_pct", 1.0),),
+    "prof_sequences": (("whole_us", "share_pct", 1.0), ("gain_us", "gain_pct", 1.0)),
     "prof_comm": (
         ("elapse_ms", "share_pct", 1e3),
         ("late_ms", "late_pct", 1e3),

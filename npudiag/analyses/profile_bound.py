@@ -75,16 +75,26 @@ def jobs(steps: Iterable[Row], comm: Iterable[Row] = ()) -> list[Job]:
     for row in steps:
         if row.get("e2e_us"):
             by_job.setdefault(str(row.get("job") or ""), {}).setdefault(row.get("rank"), []).append(row)
-    waits: dict[str, list[float]] = {}
+    waits: dict[str, dict[int | None, float]] = {}
     for row in comm:
-        if row.get("parallel") == "pp" and row.get("late_pct") is not None:
-            waits.setdefault(str(row.get("job") or ""), []).append(row["late_pct"])
-    return [_job(name, ranks, waits.get(name, [])) for name, ranks in by_job.items()]
+        if row.get("late_pct") is not None and (row.get("parallel") == "pp" or (row.get("p2p") and _receives(row))):
+            mine = waits.setdefault(str(row.get("job") or ""), {})
+            mine[row.get("rank")] = mine.get(row.get("rank"), 0.0) + row["late_pct"]
+    return [_job(name, ranks, waits.get(name, {})) for name, ranks in by_job.items()]
 
 
-def _job(name: str, by_rank: Mapping[int | None, Sequence[Row]], waits: Sequence[float]) -> Job:
+def _receives(row: Row) -> bool:
+    return str(row.get("op") or "").lower() in ("batchsendrecv", "receive", "recv")
+
+
+def _job(name: str, by_rank: Mapping[int | None, Sequence[Row]], waits: Mapping[int | None, float]) -> Job:
     ranks = [_rank(rank, rows) for rank, rows in by_rank.items()]
     count = len(ranks)
+    if sum(rank.bubble for rank in ranks) < count:
+        # Batched send and receive are no bubble to the profiler. What a rank waits in them, beyond the rank of the pair
+        # that spends least, is; but no more of it than no kernel covers.
+        for rank in ranks:
+            rank.bubble = max(rank.bubble, min(waits.get(rank.rank, 0.0), rank.communication))
 
     def mean(values: Iterable[float]) -> float:
         return sum(values) / count
@@ -99,11 +109,6 @@ def _job(name: str, by_rank: Mapping[int | None, Sequence[Row]], waits: Sequence
         "computing": mean(rank.computing for rank in ranks),
         "overlapped": mean(rank.overlapped for rank in ranks),
     }
-    waiting = sum(waits) / count if waits else 0.0
-    if bubble < 1.0 <= waiting:
-        # Batched send and receive are not counted as bubble by the profiler.
-        shares["pipeline"] = min(waiting, shares["communication"])
-        shares["communication"] -= shares["pipeline"]
     return Job(name, ranks, shares, mean(rank.e2e_ms for rank in ranks), max(rank.steps for rank in ranks))
 
 
@@ -140,18 +145,24 @@ def primary(job: Job) -> str:
 
 
 def summary(
-    steps: Iterable[Row], comm: Iterable[Row], captures: Iterable[Row], kernels: Iterable[Row]
+    steps: Iterable[Row], comm: Sequence[Row], captures: Iterable[Row], kernels: Iterable[Row]
 ) -> list[dict[str, Any]]:
     """Return what each job is bound by, its split in percent of the step time, and which export the numbers are from.
+
+    Besides: what communicates and runs most, and how much of the chips' peak is used where that is known.
 
     A job that loses little to anything is bound by computing.
     """
     top = _top_kernels(kernels)
+    talk = _communication(comm)
     forms: dict[str, dict[str, int]] = {}
+    used: dict[str, list[float]] = {}
     for row in captures:
         if row.get("used") and row.get("form"):
             known = forms.setdefault(str(row.get("job") or ""), {})
             known[row["form"]] = known.get(row["form"], 0) + 1
+        if row.get("used") and row.get("mfu_pct"):
+            used.setdefault(str(row.get("job") or ""), []).append(row["mfu_pct"])
     out = []
     for job in jobs(steps, comm):
         worst = primary(job)
@@ -166,9 +177,35 @@ def summary(
                 "steps": job.steps,
                 "exports": forms.get(job.name, {}),
                 "kernels": top.get(job.name, []),
+                "communication": talk.get(job.name, []),
+                **({"mfu_pct": round(sum(mfu) / len(mfu), 2)} if (mfu := used.get(job.name)) else {}),
             }
         )
     return out
+
+
+def _communication(rows: Iterable[Row], most: int = 8) -> dict[str, list[dict[str, Any]]]:
+    """Return what communicates longest by job, dimension and operation: mean over ranks, waiting told apart."""
+    sums: dict[str, dict[tuple[str, str], list[float]]] = {}
+    ranks: dict[str, set[int | None]] = {}
+    for row in rows:
+        job = str(row.get("job") or "")
+        total = sums.setdefault(job, {}).setdefault((row.get("parallel") or "?", row.get("op") or "?"), [0.0, 0.0])
+        total[0] += row.get("share_pct") or 0.0
+        total[1] += row.get("late_pct") or 0.0
+        ranks.setdefault(job, set()).add(row.get("rank"))
+    return {
+        job: [
+            {
+                "parallel": dimension,
+                "op": op,
+                "share_pct": round(share / len(ranks[job]), 2),
+                "late_pct": round(late / len(ranks[job]), 2),
+            }
+            for (dimension, op), (share, late) in sorted(found.items(), key=lambda item: -item[1][0])[:most]
+        ]
+        for job, found in sums.items()
+    }
 
 
 def _top_kernels(rows: Iterable[Row], most: int = 8) -> dict[str, list[dict[str, Any]]]:
@@ -176,6 +213,8 @@ def _top_kernels(rows: Iterable[Row], most: int = 8) -> dict[str, list[dict[str,
     sums: dict[str, dict[tuple[str, str], list[float]]] = {}
     totals: dict[str, float] = {}
     for row in rows:
+        if row.get("core") == "COMMUNICATION":
+            continue
         job = str(row.get("job") or "")
         total = sums.setdefault(job, {}).setdefault((row.get("type") or "?", row.get("core") or ""), [0.0, 0.0])
         total[0] += row.get("total_us") or 0.0

@@ -7,10 +7,11 @@ moves on planes that are not counted, and transfer and waiting are both zero).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from npudiag.analyses.profile_chips import link_gbps
 from npudiag.parsers.profiler.raw import CommOps
 
 if TYPE_CHECKING:
@@ -32,7 +33,14 @@ def add(job: str, captures: list[Capture], groups: Groups, out: Profiles) -> Non
             ops = raw.comm
             if ops is not None and (best is None or len(ops.keys) > len(best[2].keys)):
                 best = (capture, partial.source.path, ops)
-        if best is not None:
+        if best is not None and best[2].rank is not None:
+            # Files of several ranks lie in one folder.
+            chosen.extend(
+                (capture, partial.source.path, raw.comm)
+                for partial, raw in capture.files
+                if raw.comm is not None and raw.comm.rank is not None
+            )
+        elif best is not None:
             chosen.append(best)
     own = [item for item in chosen if not item[0].cluster]
     if own or chosen:
@@ -64,7 +72,10 @@ def _operations(job: str, chosen: list[tuple[Capture, str, CommOps]], groups: Gr
     late_of, caused_of = summed(late), summed(caused)
     matched_of, culprit_of = summed(matched), summed(caused > 0)
     apart = summed(p2p)
+    order = np.lexsort((times[:, 0], cell))
+    longest = order[np.searchsorted(cell[order], np.arange(size), side="right") - 1]
     moved, files, steps = _sides(chosen)
+    contention = _contention(chosen, np.concatenate([ops.speed for _, _, ops in chosen]), cell)
     group_names, kind_names = list(names), list(kinds)
     present: dict[int, set[int]] = {}
     for value in cells:
@@ -90,6 +101,8 @@ def _operations(job: str, chosen: list[tuple[Capture, str, CommOps]], groups: Gr
                 "wait_ms": wait[index],
                 "sync_ms": sync[index],
                 "idle_ms": max(elapse[index] - transit[index] - wait[index], 0.0),
+                "longest_ms": float(times[longest[index], 0]),
+                "longest_transit_ms": float(times[longest[index], 1]),
                 "late_ms": late_of[index],
                 "caused_ms": caused_of[index],
                 "culprit_of": int(culprit_of[index]),
@@ -98,6 +111,7 @@ def _operations(job: str, chosen: list[tuple[Capture, str, CommOps]], groups: Gr
                 "bandwidth_gbps": data[0] / data[1] if data[1] > 0 else None,
                 "small_share": data[2] / data[3] if data[3] else None,
                 "rdma_transit_ms": data[4] or None,
+                **contention.get(index, {}),
             }
         )
     return rows
@@ -146,6 +160,60 @@ def _waits(
     return late, caused, matched
 
 
+def _contention(
+    chosen: list[tuple[Capture, str, CommOps]], speed: npt.NDArray[np.float32], cell: npt.NDArray[np.intp]
+) -> dict[int, Row]:
+    """Return, by cell, the bandwidth of operations under matrix products and of those that ran alone."""
+    import numpy as np
+
+    parts = [_covered(capture, ops) for capture, _, ops in chosen]
+    if all(part is None for part in parts):
+        return {}
+    share = np.concatenate(
+        [
+            part if part is not None else np.full(len(ops.keys), np.nan)
+            for part, (_, _, ops) in zip(parts, chosen, strict=True)
+        ]
+    )
+    known = (speed > 0) & np.isfinite(share)
+    out: dict[int, Row] = {}
+    for index in map(int, np.unique(cell[known])):
+        mine = known & (cell == index)
+        under, apart = speed[mine & (share >= _UNDER)], speed[mine & (share <= _ALONE)]
+        out[index] = {
+            "covered": len(under),
+            "covered_gbps": float(np.median(under)) if len(under) else None,
+            "alone_gbps": float(np.median(apart)) if len(apart) else None,
+        }
+    return out
+
+
+_UNDER, _ALONE = 0.5, 0.1
+"""Share of an operation under matrix products from which on it counts as covered, and up to which as alone."""
+
+
+def _covered(capture: Capture, ops: CommOps) -> npt.NDArray[np.float64] | None:
+    """Return the share of each operation during which matrix products ran, None where no kernels are known."""
+    import numpy as np
+
+    spans = max((raw.products for _, raw in capture.files if raw.products is not None), key=len, default=None)
+    if spans is None or not len(spans) or not ops.start_ns.any():
+        return None
+    edges = spans.reshape(-1)
+    busy = np.concatenate(([0], np.cumsum(np.diff(edges) * (np.arange(len(edges) - 1) % 2 == 0))))
+    length = np.maximum(ops.times[:, 0].astype(np.float64) * 1e6, 1.0)
+
+    def until(when: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        # Counted from the first edge: as floats, times since 1970 would lose their nanoseconds.
+        found: npt.NDArray[np.float64] = np.interp(
+            (when - edges[0]).astype(np.float64), (edges - edges[0]).astype(np.float64), busy
+        )
+        return found
+
+    share = (until(ops.start_ns + length.astype(np.int64)) - until(ops.start_ns)) / length
+    return np.where(ops.start_ns > 0, share, np.nan)
+
+
 def _sides(
     chosen: list[tuple[Capture, str, CommOps]],
 ) -> tuple[dict[tuple[int, str, str], list[float]], dict[int, str], dict[int, int]]:
@@ -168,8 +236,7 @@ def _links(job: str, captures: list[Capture], groups: Groups) -> list[Row]:
     own = [capture for capture in captures if not capture.cluster and any(raw.links for _, raw in capture.files)]
     global_names = _numbered_globally(own)
     for capture in own or captures:
-        partial, raw = max(capture.files, key=lambda item: len(item[1].links))
-        for (src, dst, transport, group), (size, spent) in raw.links.items():
+        for path, (src, dst, transport, group), (size, spent) in _links_of(capture):
             ranks = groups.get(group, ("", ()))[1]
             named: str | None = None
             if group and ranks:
@@ -182,7 +249,7 @@ def _links(job: str, captures: list[Capture], groups: Groups) -> list[Row]:
             total = sums.setdefault(key, [0.0, 0.0])
             total[0] += size
             total[1] += spent
-            files.setdefault(key, partial.source.path)
+            files.setdefault(key, path)
     rows = [
         {
             "file": files[key],
@@ -198,7 +265,19 @@ def _links(job: str, captures: list[Capture], groups: Groups) -> list[Row]:
         for key, (size, spent) in sums.items()
     ]
     _medians(rows)
+    chip = next((capture.facts["chip"] for capture in captures if capture.facts.get("chip")), None)
+    for row in rows:
+        row["ideal_gbps"] = link_gbps(chip, str(row["transport"]))
     return rows
+
+
+def _links_of(capture: Capture) -> Iterator[tuple[str, tuple[int, int, str, str], list[float]]]:
+    """Yield file, link and sums: of one export, or of the files of several ranks that lie in one folder."""
+    partial, raw = max(capture.files, key=lambda item: len(item[1].links))
+    several = raw.comm is not None and raw.comm.rank is not None
+    for other, found in capture.files if several else [(partial, raw)]:
+        for link, sums in found.links.items():
+            yield other.source.path, link, sums
 
 
 def _numbered_globally(captures: Iterable[Capture]) -> set[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from statistics import median
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from npudiag.analyses.profile_bound import LOSSES, Job, Rank, jobs, primary
@@ -14,7 +13,9 @@ if TYPE_CHECKING:
     from npudiag.tables.store import Store
 
 Params = Mapping[str, Any]
-_SHOWN = 6
+SHOWN = 6
+_SPREAD = 0.5
+"""Percent of the step by which a rank differs from the mean to be told by itself."""
 _COLUMNS = (
     ("computing_us", "Computing"),
     ("comm_not_overlapped_us", "Communication(Not Overlapped)"),
@@ -25,7 +26,8 @@ _COLUMNS = (
 )
 
 
-def _jobs(store: Store) -> list[Job]:
+def jobs_of(store: Store) -> list[Job]:
+    """Return the jobs in the captures, worked out once."""
     found = store.memo.get("profile-jobs")
     if found is None:
         found = store.memo["profile-jobs"] = jobs(store.rows("prof_steps"), store.rows("prof_comm"))
@@ -33,7 +35,16 @@ def _jobs(store: Store) -> list[Job]:
     return known
 
 
-def _step_evidence(row: Mapping[str, Any]) -> Evidence:
+def weigh(hits: Iterable[Hit], store: Store) -> None:
+    """Set the milliseconds per step of findings that only know their share of the step."""
+    by_name = {job.name: job for job in jobs_of(store)}
+    for hit in hits:
+        job = by_name.get(str(hit.captures.get("job") or ""))
+        if job is not None and hit.lost_pct is not None and hit.lost_ms is None:
+            hit.lost_ms = round(job.e2e_ms * hit.lost_pct / 100, 3)
+
+
+def step_evidence(row: Mapping[str, Any]) -> Evidence:
     """Return a row of a step table as evidence: who, which step, and the numbers in the file's own words."""
     shown = {label: round(row[name], 3) for name, label in _COLUMNS if row.get(name) is not None}
     who = {name: row[name] for name in ("rank", "step", "pp_stage") if row.get(name) is not None}
@@ -48,8 +59,8 @@ def _step_evidence(row: Mapping[str, Any]) -> Evidence:
 
 def _worst(job: Job, cost: Callable[[Rank], float], column: str) -> list[Evidence]:
     """Return the step rows of the ranks where something costs most."""
-    ranks = sorted(job.ranks, key=cost, reverse=True)[:_SHOWN]
-    return [_step_evidence(max(rank.rows, key=lambda row: row.get(column) or 0.0)) for rank in ranks]
+    ranks = sorted(job.ranks, key=cost, reverse=True)[:SHOWN]
+    return [step_evidence(max(rank.rows, key=lambda row: row.get(column) or 0.0)) for rank in ranks]
 
 
 def _bound(
@@ -60,8 +71,8 @@ def _bound(
     column: str,
 ) -> list[Hit]:
     hits = []
-    several = len(_jobs(store)) > 1
-    for job in _jobs(store):
+    several = len(jobs_of(store)) > 1
+    for job in jobs_of(store):
         share = job.shares[kind]
         if share < params["notable_pct"]:
             continue
@@ -85,7 +96,7 @@ def _bound(
                 },
                 occurrences=sum(len(rank.rows) for rank in job.ranks),
                 ranks=[rank.rank for rank in job.ranks if rank.rank is not None],
-                steps=_steps(job.ranks),
+                steps=steps_of(job.ranks),
                 severity=severity,
                 confidence="medium" if job.steps <= 1 else None,
                 lost_pct=round(share, 2),
@@ -96,19 +107,53 @@ def _bound(
     return hits
 
 
-def _steps(ranks: Sequence[Rank]) -> list[int]:
+def steps_of(ranks: Sequence[Rank]) -> list[int]:
+    """Return the steps of ranks, the first thousand."""
     return sorted({row["step"] for rank in ranks for row in rank.rows if row.get("step") is not None})[:1000]
 
 
 def communication_bound(store: Store, params: Params) -> list[Hit]:
     """Uncovered communication takes a large part of the step."""
-    return _bound(
+    hits = _bound(
         store,
         params,
         "communication",
         lambda rank: rank.communication,
         "comm_not_overlapped_us",
     )
+    for job, hit in _ofjobs_of(store, hits):
+        worst = max((rank for rank in job.ranks if rank.rank is not None), key=_uncovered, default=None)
+        if worst is not None and worst.communication - worst.bubble >= job.shares["communication"] + _SPREAD:
+            hit.captures["worst"] = round(worst.communication - worst.bubble, 1)
+            hit.captures["worst_rank"] = worst.rank
+        if job.steps <= 1:
+            hit.captures.update(_one_long_operation(store, job))
+    return hits
+
+
+def _uncovered(rank: Rank) -> float:
+    return rank.communication - rank.bubble
+
+
+def _ofjobs_of(store: Store, hits: Sequence[Hit]) -> Iterator[tuple[Job, Hit]]:
+    """Yield each finding on a job with its job."""
+    found = jobs_of(store)
+    by_name = {job.name: job for job in found}
+    for hit in hits:
+        yield (by_name[hit.captures["job"]] if len(found) > 1 else found[0]), hit
+
+
+def _one_long_operation(store: Store, job: Job) -> dict[str, Any]:
+    """Return the operation that most of the uncovered communication is, where it hardly moves data: it waits."""
+    rows = [row for row in store.rows("prof_comm") if (row["job"] or "") == job.name and row["longest_ms"]]
+    longest = max(rows, key=lambda row: row["longest_ms"], default=None)
+    lost = job.e2e_ms * job.shares["communication"] / 100
+    if longest is None or longest["longest_ms"] < lost / 2 or not longest["transit_ms"]:
+        return {}
+    moved = longest["longest_transit_ms"] or 0.0
+    if moved > 0.1 * longest["longest_ms"]:
+        return {}
+    return {"op": longest["op"], "op_ms": round(longest["longest_ms"], 2), "moved_ms": round(moved, 2)}
 
 
 def host_bound(store: Store, params: Params) -> list[Hit]:
@@ -124,22 +169,46 @@ def input_bound(store: Store, params: Params) -> list[Hit]:
 def pipeline_bound(store: Store, params: Params) -> list[Hit]:
     """Pipeline stages wait for each other."""
     hits = _bound(store, params, "pipeline", lambda rank: rank.bubble, "bubble_us")
-    found = _jobs(store)
-    by_name = {job.name: job for job in found}
-    for hit in hits:
-        job = by_name[hit.captures["job"]] if len(found) > 1 else found[0]
+    for job, hit in _ofjobs_of(store, hits):
         stages = {rank.stage for rank in job.ranks if rank.stage is not None}
         if stages:
             worst = max(stages, key=lambda stage: _mean([rank.bubble for rank in job.stage(stage)]))
             hit.captures["stage"] = worst
             hit.captures["stage_share"] = round(_mean([rank.bubble for rank in job.stage(worst)]), 1)
+        hit.evidence.extend(_exchanges(store, job))
     return hits
+
+
+def _exchanges(store: Store, job: Job) -> list[Evidence]:
+    """Return the exchanges between stages that wait longest: the step table may count no bubble for them."""
+    rows = [
+        row
+        for row in store.rows("prof_comm")
+        if (row["job"] or "") == job.name and row["late_ms"] and (row["p2p"] or row["parallel"] == "pp")
+    ]
+    return [
+        Evidence(
+            kind="rows",
+            path=row["file"],
+            rows=[
+                {
+                    "rank": row["rank"],
+                    "operation": row["op"],
+                    "count": row["count"],
+                    "elapse (ms)": round(row["elapse_ms"], 3),
+                    "waiting for the other stage (ms)": round(row["late_ms"], 3),
+                }
+            ],
+            label="exchanges between stages",
+        )
+        for row in sorted(rows, key=lambda row: -row["late_ms"])[:2]
+    ]
 
 
 def compute_bound(store: Store, params: Params) -> list[Hit]:
     """Nothing but computing takes much of the step: kernels are what is left to improve."""
     hits = []
-    for job in _jobs(store):
+    for job in jobs_of(store):
         if job.shares["computing"] < params["computing_pct"] or job.shares[primary(job)] >= params["loss_pct"]:
             continue
         hits.append(
@@ -152,7 +221,7 @@ def compute_bound(store: Store, params: Params) -> list[Hit]:
                     "step_ms": round(job.e2e_ms, 2),
                 },
                 ranks=[rank.rank for rank in job.ranks if rank.rank is not None],
-                steps=_steps(job.ranks),
+                steps=steps_of(job.ranks),
             )
         )
     return hits
@@ -165,7 +234,7 @@ def _mean(values: Sequence[float]) -> float:
 def stage_imbalance(store: Store, params: Params) -> list[Hit]:
     """One pipeline stage computes longer than the mean of all; the others wait for it."""
     hits = []
-    for job in _jobs(store):
+    for job in jobs_of(store):
         stages = sorted({rank.stage for rank in job.ranks if rank.stage is not None})
         if len(stages) < 2:
             continue
@@ -180,7 +249,7 @@ def stage_imbalance(store: Store, params: Params) -> list[Hit]:
             continue
         hits.append(
             Hit(
-                evidence=[_step_evidence(job.stage(stage)[0].rows[-1]) for stage in stages[:_SHOWN]],
+                evidence=[step_evidence(job.stage(stage)[0].rows[-1]) for stage in stages[:SHOWN]],
                 captures={
                     "stage": slowest,
                     "excess": round(100 * lost / mean, 1),
@@ -188,6 +257,7 @@ def stage_imbalance(store: Store, params: Params) -> list[Hit]:
                     "mean_ms": round(mean, 2),
                     "cost": round(cost, 1),
                     "lost": round(lost, 2),
+                    "job": job.name,
                 },
                 ranks=[rank.rank for rank in job.stage(slowest) if rank.rank is not None],
                 severity="warning" if cost >= params["warning_pct"] else "info",
@@ -197,251 +267,3 @@ def stage_imbalance(store: Store, params: Params) -> list[Hit]:
             )
         )
     return hits
-
-
-def slow_rank(store: Store, params: Params) -> list[Hit]:
-    """One rank enters collectives late, and the others wait for it."""
-    by_job = {job.name: job for job in _jobs(store)}
-    hits = []
-    seen = set()
-    for name, late in _lateness(store).items():
-        hit = _late_hit(by_job.get(name), late, params)
-        if hit is not None:
-            hits.append(hit)
-            seen.add(name)
-    hits.extend(
-        hit for name, job in by_job.items() if name not in seen and (hit := _long_own_time(job, params)) is not None
-    )
-    return hits
-
-
-class _Late:
-    """What one rank costs the others."""
-
-    def __init__(self) -> None:
-        self.caused_ms = 0.0
-        self.votes = 0
-        self.matched = 0
-        self.steps = 1
-        self.rows: list[Mapping[str, Any]] = []
-
-
-def _lateness(store: Store) -> dict[str, dict[int, _Late]]:
-    found: dict[str, dict[int, _Late]] = {}
-    for row in store.rows("prof_comm"):
-        # Waiting between pipeline stages is their imbalance, not one rank's fault.
-        if row["rank"] is None or not row["matched"] or row["p2p"] or row["parallel"] in ("pp", "embd"):
-            continue
-        late = found.setdefault(str(row["job"] or ""), {}).setdefault(row["rank"], _Late())
-        late.caused_ms += row["caused_ms"] or 0.0
-        late.votes += row["culprit_of"] or 0
-        late.matched += row["matched"]
-        late.steps = max(late.steps, row["steps"] or 1)
-        late.rows.append(row)
-    return found
-
-
-def _late_hit(job: Job | None, late: Mapping[int, _Late], params: Params) -> Hit | None:
-    if len(late) < 2 or job is None:
-        return None
-    total = sum(item.caused_ms for item in late.values())
-    rank = max(late, key=lambda number: late[number].caused_ms)
-    worst = late[rank]
-    per_step = min(worst.caused_ms / worst.steps, _exposed(job, rank))
-    cost = 100 * per_step / job.e2e_ms if job.e2e_ms else 0.0
-    # Of two ranks one is always later: it has to be so clearly.
-    needed = params["dominance"] if len(late) > 2 else max(params["dominance"], 0.8)
-    if cost < params["material_pct"] or not total or worst.caused_ms < needed * total:
-        return None
-    if worst.votes < params["votes"]:
-        return None
-    rows = sorted(worst.rows, key=lambda row: -(row["caused_ms"] or 0.0))[:4]
-    evidence = [
-        Evidence(
-            kind="rows",
-            path=row["file"],
-            rows=[
-                {
-                    "rank": rank,
-                    "group": row["parallel"] or row["group"],
-                    "operation": row["op"],
-                    "entered last": f"{row['culprit_of']} of {row['matched']}",
-                    "others waited (ms)": round(row["caused_ms"], 3),
-                }
-            ],
-            label="who entered the collectives last",
-        )
-        for row in rows
-    ]
-    return _late(job, rank, per_step, cost, evidence, worst.votes, params)
-
-
-def _exposed(job: Job, number: int) -> float:
-    """Return how many ms per step the others wait at most: waiting under their own kernels costs nothing."""
-    others = [rank.communication_ms for rank in job.ranks if rank.rank != number]
-    own = next((rank.communication_ms for rank in job.ranks if rank.rank == number), 0.0)
-    usual = median(others) if others else 0.0
-    return usual - own if usual > own else usual
-
-
-def _long_own_time(job: Job, params: Params) -> Hit | None:
-    """Find a late rank by its steps: it computes or idles longer, and communicates less since nobody is late for it."""
-    best: tuple[float, Rank] | None = None
-    for stage in {rank.stage for rank in job.ranks}:
-        ranks = [rank for rank in job.stage(stage) if rank.rank is not None]
-        if len(ranks) < 3:
-            continue
-        middle = median(rank.own_ms for rank in ranks)
-        spread = median(abs(rank.own_ms - middle) for rank in ranks)
-        quiet = median(rank.communication_ms for rank in ranks)
-        for rank in ranks:
-            excess = rank.own_ms - middle
-            if excess > 4 * spread and rank.communication_ms < quiet and (best is None or excess > best[0]):
-                best = excess, rank
-    if best is None or 100 * best[0] / job.e2e_ms < params["material_pct"]:
-        return None
-    excess, rank = best
-    evidence = [_step_evidence(rank.rows[-1])]
-    other = next((one for one in job.ranks if one is not rank and one.stage == rank.stage), None)
-    if other is not None:
-        evidence.append(_step_evidence(other.rows[-1]))
-    assert rank.rank is not None
-    return _late(job, rank.rank, excess, 100 * excess / job.e2e_ms, evidence, None, params)
-
-
-def _late(
-    job: Job, number: int, per_step: float, cost: float, evidence: list[Evidence], votes: int | None, params: Params
-) -> Hit:
-    rank = next((one for one in job.ranks if one.rank == number), None)
-    reason: dict[str, Any] = {}
-    if rank is not None:
-        others = [one for one in job.ranks if one is not rank and one.stage == rank.stage] or job.ranks
-        computing = rank.computing_ms - median(one.computing_ms for one in others)
-        idle = rank.free_ms - median(one.free_ms for one in others)
-        if computing >= max(idle, 0.3 * per_step):
-            reason["computing_more"] = round(computing, 3)
-        elif idle >= 0.3 * per_step:
-            reason["idle_more"] = round(idle, 3)
-        if votes is not None:
-            evidence = [*evidence, _step_evidence(rank.rows[-1])]
-    return Hit(
-        evidence=evidence,
-        captures={
-            "cost": round(cost, 1),
-            "lost": round(per_step, 3),
-            **reason,
-            **({"votes": votes} if votes is not None else {}),
-        },
-        ranks=[number],
-        devices=_devices(rank),
-        steps=_steps([rank]) if rank is not None else None,
-        severity="warning" if cost >= params["warning_pct"] else "info",
-        confidence="medium" if job.steps <= 1 else None,
-        lost_pct=round(cost, 2),
-        lost_ms=round(per_step, 3),
-        basis="waiting of the other ranks in collectives" if votes is not None else "step breakdown of the ranks",
-    )
-
-
-def _devices(rank: Rank | None) -> list[int] | None:
-    found = {row["device"] for row in rank.rows if row.get("device") is not None} if rank is not None else set()
-    return sorted(found) if found else None
-
-
-def slow_link(store: Store, params: Params) -> list[Hit]:
-    """Links that move data slower than the median of the job's links of that kind."""
-    by_job: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
-    for row in store.rows("prof_links"):
-        if row["src"] != row["dst"] and row["transport"] != "LOCAL" and row["bandwidth_gbps"]:
-            by_job.setdefault(str(row["job"] or ""), {}).setdefault(row["transport"], []).append(row)
-    steps = {job.name: job for job in _jobs(store)}
-    hits = []
-    for name, transports in by_job.items():
-        for transport, rows in transports.items():
-            if len(rows) < params["links"]:
-                continue
-            middle = median(row["bandwidth_gbps"] for row in rows)
-            usual = median(row["size_mb"] for row in rows)
-            slow = [
-                row
-                for row in rows
-                # Small transfers are slow on any link.
-                if row["bandwidth_gbps"] < params["ratio"] * middle and row["size_mb"] >= 0.1 * usual
-            ]
-            if slow and len(slow) <= params["most_share"] * len(rows):
-                hit = _link_hit(steps.get(name), transport, rows, slow, middle, params)
-                if hit is not None:
-                    hits.append(hit)
-    return hits
-
-
-def _link_hit(
-    job: Job | None,
-    transport: str,
-    rows: Sequence[Mapping[str, Any]],
-    slow: Sequence[Mapping[str, Any]],
-    middle: float,
-    params: Params,
-) -> Hit | None:
-    slow = sorted(slow, key=lambda row: row["bandwidth_gbps"])
-    lost = max(row["time_ms"] * (1 - row["bandwidth_gbps"] / middle) for row in slow)
-    cost = 100 * lost / (job.e2e_ms * max(job.steps, 1)) if job is not None and job.e2e_ms else None
-    culprit = _common_end(rows, slow)
-    first = slow[0]
-    ranks = [culprit] if culprit is not None else sorted({first["src"], first["dst"]})
-    known = all(row["group"] is None for row in slow)
-    captures: dict[str, Any] = {
-        "transport": transport,
-        "src": first["src"],
-        "dst": first["dst"],
-        "bandwidth": round(first["bandwidth_gbps"], 2),
-        "median": round(middle, 2),
-        "slow": len(slow),
-        "links": len(rows),
-    }
-    if culprit is not None:
-        captures["culprit"] = culprit
-    if cost is not None:
-        captures["cost"] = round(cost, 1)
-    return Hit(
-        evidence=[
-            Evidence(
-                kind="rows",
-                path=row["file"],
-                rows=[
-                    {
-                        "link": f"{row['src']}-{row['dst']}",
-                        "transport": transport,
-                        "Transit Size(MB)": round(row["size_mb"], 3),
-                        "Transit Time(ms)": round(row["time_ms"], 4),
-                        "Bandwidth(GB/s)": round(row["bandwidth_gbps"], 4),
-                        "median (GB/s)": round(middle, 4),
-                    }
-                ],
-                label="communication matrix",
-            )
-            for row in slow[:_SHOWN]
-        ],
-        captures=captures,
-        occurrences=len(slow),
-        ranks=ranks if known else [],
-        # A link that costs next to nothing is still worth knowing.
-        severity="warning" if cost is None or cost >= params["material_pct"] else "info",
-        lost_pct=None if cost is None else round(cost, 2),
-        lost_ms=round(lost / max(job.steps, 1), 3) if job is not None else None,
-        basis="transfer time beyond that at the median bandwidth",
-    )
-
-
-def _common_end(rows: Sequence[Mapping[str, Any]], slow: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return the rank whose links are all slow while others are not: then its port is the fault."""
-    if len(slow) < 2:
-        return None
-    for end in ("src", "dst"):
-        ranks = {row[end] for row in slow}
-        if len(ranks) == 1:
-            rank = ranks.pop()
-            own = [row for row in rows if row[end] == rank]
-            return int(rank) if len(slow) >= 0.6 * len(own) else None
-    shared = set.intersection(*({row["src"], row["dst"]} for row in slow))
-    return int(shared.pop()) if len(shared) == 1 else None

@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "sample_logs"))
 
 from _gen.profile_db import write_db  # noqa: E402
-from _gen.profiles import Plan, Simulation, write_text  # noqa: E402
+from _gen.profile_job import Plan, Simulation  # noqa: E402
+from _gen.profiles import write_text  # noqa: E402
 from _gen.shapes import Folder  # noqa: E402
 
 from npudiag.analyze import Options, analyze  # noqa: E402
@@ -141,6 +142,12 @@ def test_hostile_numbers(tmp_path: Path, pack: Any) -> None:
         "Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim,Input Shapes\n"
         'k,MatMul,AI_CORE,1,-5,0,1,""\nk,MatMul,AI_CORE,x,1e999,y,z,"9999999999999999999999,3"\n'
     )
+    huge = ",".join(["9" * 11] * 30)
+    (out / "op_summary.csv").write_text(
+        "Op Name,OP Type,Task Type,Task Start Time(us),Task Duration(us),Block Num,Input Shapes,Output Shapes\n"
+        + f'k,MatMul,AI_CORE,{"9" * 30}.000\t,5.0,-1,"{huge};{huge}","{huge}"\n'
+        + 'k,GroupedMatmul,AI_CORE,99999999999999999999.000\t,5.0,1e300,"99999999999,2;1,2,2","99999999999,2"\n' * 3
+    )
     (out / "communication.json").write_text(
         json.dumps(
             {
@@ -210,3 +217,73 @@ def test_missing_files_leave_their_rules_undecided(job: Path, pack: Any) -> None
     skipped = {item.name for item in result.skipped}
     assert {"slow-link", "collectives-mostly-wait"} <= skipped
     assert result.findings[0].name == "slow-rank"
+
+
+def test_a_capture_that_was_never_parsed_is_no_healthy_job(tmp_path: Path, pack: Any) -> None:
+    base = tmp_path / "node-a_1_20260304100000000_ascend_pt"
+    (base / "PROF_000001_20260304100000000_ABCDEFGHIJKLMNOP" / "device_0" / "data").mkdir(parents=True)
+    (base / "profiler_info_0.json").write_text('{"config": {"common_config": {}}, "rank_id": "0"}')
+    raw = base / "PROF_000001_20260304100000000_ABCDEFGHIJKLMNOP" / "device_0" / "data" / "aicore.data.0.slice_0"
+    raw.write_bytes(bytes(range(256)) * 20)
+    result, _ = run(tmp_path, pack)
+    assert result.verdict.status != "healthy"
+    assert "capture-not-parsed" in names(result)
+
+
+@pytest.mark.parametrize("cut", [0.0, 0.5, 0.999])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kernel_details.csv",
+        "memory_record.csv",
+        "operator_memory.csv",
+        "api_statistic.csv",
+        "communication.json",
+        "communication_matrix.json",
+        "trace_view.json",
+        "profiler_metadata.json",
+    ],
+)
+def test_every_file_may_end_anywhere(name: str, cut: float, job: Path, pack: Any) -> None:
+    file = next(path for path in job.rglob(name) if "_41200_" in str(path))
+    data = file.read_bytes().rstrip()
+    file.write_bytes(data[: int(len(data) * cut)])
+    result, _store = run(job, pack)
+    assert result.findings[0].name == "slow-rank"
+    assert result.findings[0].scope.ranks == [1]
+    if name.endswith(".json") and cut > 0:
+        # A table may end between two rows, a document may not; an empty file is told as empty.
+        assert not result.coverage.complete
+
+
+@pytest.mark.parametrize("name", ["ascend_pytorch_profiler_1.db", "analysis.db"])
+@pytest.mark.parametrize("cut", [0.3, 0.7])
+def test_databases_may_end_anywhere(name: str, cut: float, tmp_path: Path, pack: Any) -> None:
+    write_db(Simulation(SLOW), tmp_path / "job")
+    file = next(path for path in (tmp_path / "job").rglob(name) if "_41201_" in str(path))
+    data = file.read_bytes()
+    file.write_bytes(data[: int(len(data) * cut)])
+    result, store = run(tmp_path / "job", pack)
+    assert not result.coverage.complete
+    assert {row["rank"] for row in store.rows("prof_steps")} >= {0, 2, 3}
+    assert result.verdict.status != "healthy"
+
+
+def test_database_and_text_do_not_disturb_each_other(job: Path, tmp_path: Path, pack: Any) -> None:
+    write_db(Simulation(SLOW), tmp_path / "db")
+    for folder in (tmp_path / "db").iterdir():
+        out = job / "profile" / folder.name / "ASCEND_PROFILER_OUTPUT"
+        (folder / "ASCEND_PROFILER_OUTPUT" / "analysis.db").rename(out / "analysis.db")
+    result, store = run(job, pack)
+    assert len(store.rows("prof_steps")) == 12
+    assert {row["source"] for row in store.rows("prof_steps")} == {"text"}
+    assert sum(row["count"] for row in store.rows("prof_comm")) == 4 * 3 * 4
+    assert result.findings[0].name == "slow-rank"
+
+
+def test_the_same_rank_twice_under_other_names(job: Path, pack: Any) -> None:
+    old = of_rank(job, 2, "step_trace_time.csv").parent.parent
+    shutil.copytree(old, old.with_name("copy-of-rank-2_ascend_pt"))
+    result, store = run(job, pack)
+    assert len(store.rows("prof_steps")) == 12
+    assert any("more than once" in problem.message for problem in result.coverage.problems)

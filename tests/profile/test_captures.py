@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "sample_logs"))
 
 from _gen.profile_db import write_db  # noqa: E402
-from _gen.profiles import Plan, Simulation, split, write_text  # noqa: E402
+from _gen.profile_job import Plan, Simulation, split  # noqa: E402
+from _gen.profiles import write_text  # noqa: E402
 from _gen.shapes import Folder  # noqa: E402
 
 from npudiag.analyze import Options, analyze  # noqa: E402
@@ -50,7 +51,20 @@ def loud(result: Result) -> list[tuple[str, str]]:
     return [(f.name, f.severity) for f in result.findings if SEVERITIES.index(f.severity) > 0]
 
 
-@pytest.mark.parametrize("plan", [Plan(), Plan(ranks=8), Plan(ranks=1), Plan(steps=6, layers=2)])
+SOUND = {
+    "4 ranks": Plan(),
+    "8 ranks": Plan(ranks=8),
+    "1 rank": Plan(ranks=1),
+    "6 steps": Plan(steps=6, layers=2),
+    "16 ranks": Plan(ranks=16, layers=3),
+    "32 ranks": Plan(ranks=32, layers=2, steps=2),
+    "2 stages": Plan(ranks=16, stages=2, layers=1, micro=24, steps=2),
+    "2 stages, batched": Plan(ranks=16, stages=2, layers=1, micro=24, steps=2, batched=True),
+    "experts": Plan(ranks=8, experts=True),
+}
+
+
+@pytest.mark.parametrize("plan", SOUND.values(), ids=SOUND.keys())
 def test_sound_jobs_are_quiet(plan: Plan, tmp_path: Path, pack: Any) -> None:
     text_form(plan, tmp_path / "job")
     result, _ = run(tmp_path / "job", pack)
@@ -150,39 +164,148 @@ def test_a_fragmented_pool(tmp_path: Path, pack: Any) -> None:
 
 
 def test_ai_cpu_kernels(tmp_path: Path, pack: Any) -> None:
-    text_form(Plan(ai_cpu=True), tmp_path / "job")
+    simulation = text_form(Plan(ai_cpu=True), tmp_path / "job")
     result, _ = run(tmp_path / "job", pack)
-    assert finding(result, "ai-cpu-kernels").captures["type"] == "Index"
+    kernels = finding(result, "ai-cpu-kernels")
+    assert kernels.captures["type"] == "Index"
+    spent = [kernel.end - kernel.start for kernel in simulation.ranks[0].kernels if kernel.core == "AI_CPU"]
+    assert kernels.impact.lost_ms == pytest.approx(sum(spent) / simulation.plan.steps / 1e3, rel=0.02)
 
 
-@pytest.mark.parametrize("analysis", [True, False])
-def test_text_and_database_tell_the_same(analysis: bool, tmp_path: Path, pack: Any) -> None:
-    plan = Plan(slow_rank=1, ai_cpu=True)
-    simulation = text_form(plan, tmp_path / "text")
-    write_db(simulation, tmp_path / "db" / "profile", analysis=analysis)
-    one, text = run(tmp_path / "text", pack)
-    other, database = run(tmp_path / "db", pack)
-    steps = [{(r["rank"], r["step"]): r for r in store.rows("prof_steps")} for store in (text, database)]
-    assert steps[0].keys() == steps[1].keys()
-    for key, row in steps[0].items():
-        for column in ("computing_us", "comm_not_overlapped_us", "overlapped_us", "free_us", "e2e_us"):
-            assert steps[1][key][column] == pytest.approx(row[column], abs=1.0), (key, column)
-    kernels = [
-        {(r["rank"], r["type"], r["core"]): (r["count"], round(r["total_us"], 1)) for r in store.rows("prof_kernels")}
-        for store in (text, database)
-    ]
-    assert kernels[0] == kernels[1]
-    pools = [
-        {
-            r["rank"]: (round(r["peak_allocated_mb"]), round(r["peak_reserved_mb"]))
-            for r in store.rows("prof_memory")
-            if r["component"] == "PTA"
-        }
-        for store in (text, database)
-    ]
-    assert pools[0] == pools[1]
-    assert finding(one, "slow-rank").scope.ranks == finding(other, "slow-rank").scope.ranks == [1]
-    assert finding(one, "ai-cpu-kernels").captures["count"] == finding(other, "ai-cpu-kernels").captures["count"]
+def test_a_late_rank_of_sixteen(tmp_path: Path, pack: Any) -> None:
+    text_form(Plan(ranks=16, layers=3, steps=2, slow_rank=11), tmp_path / "job")
+    result, _ = run(tmp_path / "job", pack)
+    assert result.findings[0].name == "slow-rank"
+    assert result.findings[0].scope.ranks == [11]
+    assert "slow-link" not in [item.name for item in result.findings]
+
+
+def test_a_late_rank_inside_a_pipeline(tmp_path: Path, pack: Any) -> None:
+    text_form(Plan(ranks=8, stages=2, layers=1, micro=12, steps=2, slow_rank=5), tmp_path / "job")
+    result, _ = run(tmp_path / "job", pack)
+    assert finding(result, "slow-rank").scope.ranks == [5]
+    assert "pipeline-stage-imbalance" not in [item.name for item in result.findings]
+
+
+def test_a_slow_link_of_sixteen_ranks(tmp_path: Path, pack: Any) -> None:
+    text_form(Plan(ranks=16, layers=3, steps=2, slow_link=(9, 4)), tmp_path / "job")
+    result, _ = run(tmp_path / "job", pack)
+    assert result.findings[0].name == "slow-link"
+    assert result.findings[0].scope.ranks == [4, 9]
+    assert "slow-rank" not in [item.name for item in result.findings]
+
+
+def test_a_slow_host_of_sixteen_ranks(tmp_path: Path, pack: Any) -> None:
+    text_form(Plan(ranks=16, layers=3, steps=2, host_rank=7, host_gap_us=400.0), tmp_path / "job")
+    result, _ = run(tmp_path / "job", pack)
+    late = finding(result, "slow-rank")
+    assert late.scope.ranks == [7]
+    assert late.captures["idle_more"] > 0
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_the_bubble_of_an_uneven_pipeline(batched: bool, tmp_path: Path, pack: Any) -> None:
+    plan = Plan(ranks=8, stages=2, heavy_stage=1, layers=1, micro=12, steps=2, batched=batched)
+    simulation = text_form(plan, tmp_path / "job")
+    result, store = run(tmp_path / "job", pack)
+    stage = finding(result, "pipeline-stage-imbalance")
+    assert stage is result.findings[0]
+    assert stage.scope.ranks == [4, 5, 6, 7]
+    bubble = finding(result, "pipeline-bound")
+    assert bubble.captures["stage"] == 0
+    # The first stage receives in the backward pass only, whose exchanges have odd numbers.
+    waited = [talk for talk in simulation.ranks[0].talks if talk.p2p and talk.index % 2]
+    span = sum(row["e2e_us"] for row in store.rows("prof_steps") if row["rank"] == 0)
+    exact = 100 * sum(talk.end - talk.start for talk in waited) / span
+    assert bubble.captures["stage_share"] == pytest.approx(exact, abs=4.0)
+    if batched:
+        # The step table knows of no bubble here.
+        assert {row["bubble_us"] for row in store.rows("prof_steps")} == {0.0}
+
+
+def test_experts_of_one_rank_get_more_tokens(tmp_path: Path, pack: Any) -> None:
+    text_form(Plan(ranks=8, experts=True, hot_rank=5), tmp_path / "job")
+    result, store = run(tmp_path / "job", pack)
+    hot = finding(result, "expert-load-imbalance")
+    assert hot is result.findings[0]
+    assert hot.scope.ranks == [5]
+    assert hot.captures["tokens"] == 2.5 * 8192 * 3 * 4
+    assert sum(row["tokens"] for row in store.rows("prof_experts")) == hot.captures["total"]
+
+
+def test_a_normalisation_spelt_out(tmp_path: Path, pack: Any) -> None:
+    simulation = text_form(Plan(unfused=True), tmp_path / "job")
+    result, store = run(tmp_path / "job", pack)
+    fused = finding(result, "fused-operator-available")
+    assert fused.captures["name"] == "npu_rms_norm"
+    assert fused.captures["sequence"] == "Pows ReduceMean Adds Rsqrt Mul Mul"
+    norms = sum(kernel.type == "Rsqrt" for rank in simulation.ranks for kernel in rank.kernels)
+    assert fused.captures["count"] == norms
+    assert not [row for row in store.rows("prof_sequences") if row["kind"] == "fusible"]
+
+
+def test_kernels_that_only_load_and_store(tmp_path: Path, pack: Any) -> None:
+    simulation = text_form(Plan(chain=True, ranks=2), tmp_path / "job")
+    result, store = run(tmp_path / "job", pack)
+    chain = finding(result, "fusible-kernel-sequences")
+    assert chain.captures["sequence"] == "Exp Log Maximum Abs"
+    runs = sum(kernel.type == "Abs" for rank in simulation.ranks for kernel in rank.kernels)
+    assert chain.captures["count"] == runs
+    # No kernel is counted twice: the runs take less than all kernels they are made of.
+    for rank in simulation.ranks:
+        whole = sum(k.end - k.start for k in rank.kernels if k.type in ("Exp", "Log", "Maximum", "Abs"))
+        rows = [row for row in store.rows("prof_sequences") if row["rank"] == rank.number]
+        assert sum(row["busy_us"] for row in rows) == pytest.approx(whole, rel=1e-4)
+
+
+def test_transfers_and_products_share_the_memory(tmp_path: Path, pack: Any) -> None:
+    text_form(Plan(contended=True, layers=8, transfer_us=1500.0, ranks=2), tmp_path / "job")
+    result, store = run(tmp_path / "job", pack)
+    found = finding(result, "bandwidth-contention")
+    assert found.captures["covered"] == pytest.approx(9.5, abs=0.1)
+    assert found.captures["alone"] == pytest.approx(19.0, abs=0.1)
+    assert {row["covered"] for row in store.rows("prof_comm")} == {7 * 3}
+
+
+def test_transfers_of_odd_sizes(tmp_path: Path, pack: Any) -> None:
+    text_form(Plan(odd_sizes=True, overlap=False, transfer_us=6000.0), tmp_path / "job")
+    result, _ = run(tmp_path / "job", pack)
+    assert finding(result, "transfers-not-aligned").captures["odd"] == 100.0
+
+
+def test_a_pool_that_grows_and_is_not_used(tmp_path: Path, pack: Any) -> None:
+    text_form(Plan(fragment_growth_mb=3000.0, steps=6, ranks=2, layers=2), tmp_path / "job")
+    result, _ = run(tmp_path / "job", pack)
+    grown = finding(result, "idle-pool-memory-grows")
+    assert grown is result.findings[0]
+    assert grown.captures["rise"] == pytest.approx(15_000, rel=0.01)
+    assert "memory-grows-over-steps" not in [item.name for item in result.findings]
+
+
+def test_flops_utilisation_follows_from_shapes_and_cycles(tmp_path: Path, pack: Any) -> None:
+    simulation = text_form(Plan(ranks=1, layers=2), tmp_path / "job")
+    _, store = run(tmp_path / "job", pack)
+    capture = store.rows("prof_captures")[0]
+    assert capture["peak_tflops"] == pytest.approx(20 * 1650e6 * 8192 / 1e12, rel=0.01)
+    products = {"4096,2048;6144,2048": 2048 * 6144, "4096,2048;11008,2048": 2048 * 11008}
+    products["4096,11008;4096,2048"] = 11008 * 2048
+    done = 0.0
+    for kernel in simulation.ranks[0].kernels:
+        if kernel.type == "MatMulV3":
+            done += 2.0 * 4096 * products[kernel.inputs]
+        elif kernel.type.startswith("FlashAttention"):
+            done += 4.0 * 4096 * 4096 * 2048 * (2.5 if kernel.type.endswith("Grad") else 1.0)
+    span = sum(row["e2e_us"] for row in store.rows("prof_steps")) / 1e6
+    assert capture["mfu_pct"] == pytest.approx(100 * done / span / (capture["peak_tflops"] * 1e12), rel=1e-3)
+
+
+def test_one_step_cannot_tell_heavy_communication_from_a_late_start(tmp_path: Path, pack: Any) -> None:
+    text_form(Plan(ranks=2, steps=1, overlap=False, transfer_us=6000.0), tmp_path / "job")
+    result, _ = run(tmp_path / "job", pack)
+    bound = finding(result, "communication-bound")
+    assert bound.confidence == "medium"
+    assert "a late start looks the same" in bound.title
+    assert "a late start looks the same" in result.verdict.text
 
 
 def test_the_more_complete_export_wins(tmp_path: Path, pack: Any) -> None:
@@ -194,9 +317,13 @@ def test_the_more_complete_export_wins(tmp_path: Path, pack: Any) -> None:
     result, store = run(tmp_path / "job", pack)
     assert {row["form"] for row in store.rows("prof_captures")} == {"text"}
     assert len(store.rows("prof_steps")) == 6
+    said = [problem.message for problem in result.coverage.problems]
+    assert said == ["2 captures hold a text and a database export; numbers are from the text export for 2 of them"]
+    assert result.coverage.complete
     table = next((tmp_path / "job").rglob("step_trace_time.csv"))
     table.write_bytes(b"\n".join(table.read_bytes().splitlines()[:2]) + b"\n")
     result, store = run(tmp_path / "job", pack)
     assert sorted(str(row["form"]) for row in store.rows("prof_captures")) == ["db", "text"]
+    assert any("the database for 1, the text export for 1 of them" in p.message for p in result.coverage.problems)
     assert len(store.rows("prof_steps")) == 6
     assert loud(result) == []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from npudiag.parsers.profiler.communication import operation_kind
-from npudiag.parsers.profiler.kernels import unaligned
 from npudiag.parsers.profiler.kinds import column_name, kind_of
+from npudiag.parsers.profiler.products import unaligned
 from npudiag.parsers.profiler.raw import group_hash
 from npudiag.parsers.profiler.text import number, step_number
 

@@ -6,6 +6,8 @@ import hashlib
 import json
 import re
 from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from npudiag.errors import SourceError
@@ -137,6 +139,15 @@ def operation_kind(name: str) -> str:
     return match[1] if match else name[:40]
 
 
+@dataclass(slots=True)
+class Moved:
+    """Data of one operation over one kind of link; `sizes`: size of a package (MB) to [how many, ...]."""
+
+    size_mb: float
+    time_ms: float
+    sizes: dict[str, list[float]]
+
+
 class Operations:
     """Collects operations into arrays."""
 
@@ -145,6 +156,7 @@ class Operations:
         self._keys, self._group, self._op, self._step = array("Q"), array("i"), array("h"), array("i")
         self._p2p, self._rank = array("b"), array("i")
         self._times = array("f")
+        self._start, self._speed = array("q"), array("f")
         self._groups: dict[str, int] = {}
         self._ops: dict[str, int] = {}
         self._steps: dict[int | None, int] = {}
@@ -172,9 +184,14 @@ class Operations:
         else:
             time = value.time
             self._times.extend((time.elapse, time.transit, time.wait, time.sync))
+            self._start.append(_start_ns(time.start))
+            speed = 0.0
             for link, band in value.band.items():
                 if band.size and link in _SMALL_MB:
                     _count(moved, link, band.size, band.time, band.sizes)
+                    if band.time > 0:
+                        speed = max(speed, band.size / band.time)
+            self._speed.append(speed)
 
     def put(
         self,
@@ -182,14 +199,20 @@ class Operations:
         step: int | None,
         way: str,
         times: list[float],
-        bands: list[tuple[str, float, float]] | None,
+        bands: Iterable[tuple[str, Moved]],
+        start_ns: int,
+        rank: int = -1,
     ) -> None:
-        """Take an operation of a database: elapse, transit, wait, sync (ms), and data per link."""
-        moved = self._enter(key, step, way, (), -1)
+        """Take an operation of a database or table: elapse, transit, wait, sync (ms), data per link, its begin."""
+        moved = self._enter(key, step, way, (), rank)
         self._times.extend(times)
-        for link, size, spent in bands or ():
-            if size and link in _SMALL_MB:
-                _count(moved, link, size, spent, None)
+        self._start.append(start_ns)
+        speed = 0.0
+        for link, band in bands:
+            if band.size_mb and link in _SMALL_MB:
+                _count(moved, link, band.size_mb, band.time_ms, band.sizes)
+                speed = max(speed, band.size_mb / band.time_ms if band.time_ms > 0 else 0.0)
+        self._speed.append(speed)
 
     def _enter(self, key: str, step: int | None, way: str, ranks: tuple[int, ...], rank: int) -> list[float]:
         """Note who and what; return the sums of data that the operation belongs to."""
@@ -218,12 +241,16 @@ class Operations:
         time = time if isinstance(time, dict) else {}
         for name in ("Elapse", "Transit", "Wait", "Synchronization"):
             self._times.append(number(time.get(f"{name} Time(ms)")) or 0.0)
+        self._start.append(_start_ns(number(time.get("Start Timestamp(us)")) or 0.0))
+        speed = 0.0
         bands = value.get(_BAND)
         for link, band in bands.items() if isinstance(bands, dict) else ():
             if link in _SMALL_MB and isinstance(band, dict):
                 size, spent = number(band.get("Transit Size(MB)")), number(band.get("Transit Time(ms)"))
                 if size:
                     _count(moved, link, size, spent or 0.0, band.get("Size Distribution"))
+                    speed = max(speed, size / spent if spent and spent > 0 else 0.0)
+        self._speed.append(speed)
 
     def finish(self) -> None:
         """Hand the arrays over."""
@@ -239,12 +266,19 @@ class Operations:
             step=np.array(self._step, dtype=np.int32),
             p2p=np.array(self._p2p, dtype=bool),
             times=np.array(self._times, dtype=np.float32).reshape(-1, 4),
+            start_ns=np.array(self._start, dtype=np.int64),
+            speed=np.array(self._speed, dtype=np.float32),
             groups=list(self._groups),
             ops=list(self._ops),
             steps=list(self._steps),
             moved=self._moved,
             rank=rank if (rank >= 0).any() else None,
         )
+
+
+def _start_ns(start_us: float) -> int:
+    """Return a time in nanoseconds; JSON numbers hold a quarter of a microsecond there, operations last longer."""
+    return round(start_us * 1000) if 0 < start_us < 1e16 else 0
 
 
 def _count(moved: list[float], link: str, size: float, spent: float, sizes: Any) -> None:

@@ -35,6 +35,10 @@ _TABLES: tuple[tuple[str, frozenset[str]], ...] = tuple(
         ("prof-mindspore-cluster", "computation_time|communication_alone_time|stage_time"),
         ("prof-mindspore-steps", "step_num|start_point|end_point|total|fp_point|bp_point"),
         ("prof-mindspore-communication", "step_num|communication_cost|wait_cost"),
+        ("prof-mindspore-kernels", "op_type|execution_time|execution_frequency"),
+        ("prof-minddata", "op_id|op_type|num_workers|output_queue_usage_rate"),
+        ("prof-other", "full_op_name|execution_time"),
+        ("prof-other", "op_names|pipeline_ops|num_workers"),
         ("prof-other", "device_id|op name|model name|graph id"),
         ("prof-other", "device_id|model name|model id|fusion op"),
     )
@@ -106,4 +110,5 @@ def _table(head: bytes) -> str | None:
     for kind, wanted in _TABLES:
         if wanted <= names:
             return kind
-    return None
+    # What else msprof writes: counters of caches, buses, processors.
+    return "prof-other" if line.startswith(b"Device_id,") else None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+# Partials are written to disk by the types of their fields, so these must be there at run time.
+import numpy as np
+import numpy.typing as npt
 
 from npudiag.parsers.base import Partial
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 KEY = "profile"
 """Name in `Partial.packed`."""
@@ -24,6 +24,8 @@ class CommOps:
         group, op, step: Indexes into `groups`, `ops`, `steps`.
         p2p: Whether the operation is point to point.
         times: Columns elapse, transit, wait, sync (ms).
+        start_ns: When it began, 0 where unknown.
+        speed: Bandwidth of its fastest kind of link (GB/s), 0 where it moved nothing that was counted.
         moved: (group, op, rank) to data (MB), transfer time (ms), small transfers, all transfers, longest RDMA (ms).
         rank: Rank of each operation where one file holds several ranks, else None.
     """
@@ -34,6 +36,8 @@ class CommOps:
     step: npt.NDArray[np.int32]
     p2p: npt.NDArray[np.bool_]
     times: npt.NDArray[np.float32]
+    start_ns: npt.NDArray[np.int64]
+    speed: npt.NDArray[np.float32]
     groups: list[str]
     ops: list[str]
     steps: list[int | None]
@@ -53,6 +57,7 @@ class Raw:
         groups: Group id or hash to (kind, global ranks).
         facts: rank, device, host, level, versions, sizes, ...
         env: Environment variables that were recorded.
+        products: Disjoint (start, end) in nanoseconds during which matrix products or attention ran.
     """
 
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -61,6 +66,7 @@ class Raw:
     groups: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
+    products: npt.NDArray[np.int64] | None = None
 
     def add(self, table: str, row: dict[str, Any]) -> None:
         """Add a row."""

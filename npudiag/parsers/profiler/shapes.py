@@ -8,6 +8,7 @@ import msgspec
 class Time(msgspec.Struct, gc=False):
     """Times of one operation."""
 
+    start: float = msgspec.field(name="Start Timestamp(us)", default=0.0)
     elapse: float = msgspec.field(name="Elapse Time(ms)", default=0.0)
     transit: float = msgspec.field(name="Transit Time(ms)", default=0.0)
     wait: float = msgspec.field(name="Wait Time(ms)", default=0.0)

@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from npudiag.parsers.base import Context, Partial, Stream
+from npudiag.parsers.profiler import mindinsight
 from npudiag.parsers.profiler.raw import Raw, of
+from npudiag.parsers.profiler.readings import Found, Readings, add_counters
 from npudiag.parsers.profiler.text import Table, number, rows, step_number
 from npudiag.parsers.profiler.trends import Trend
 
 Rows = Iterable[list[str]]
 _MOST = 20_000
+MOST_OPERATORS = 100
+"""Operators of the framework that are kept, those with most time of their own."""
 _RANKS = re.compile(r"\d+")
 
 
@@ -25,6 +29,7 @@ def read(partial: Partial, stream: Stream, head: bytes, context: Context) -> Non
     if reader is None:
         for _ in lines:
             pass
+        partial.note = partial.note or "recognised and counted; no rule looks at it"
         return
     reader(raw, table, lines, partial)
 
@@ -129,67 +134,49 @@ def _device(text: str | None, given: int | None) -> int | None:
     return given if given is not None or text is None else step_number(text)
 
 
-def _operator_memory(raw: Raw, table: Table, lines: Rows, partial: Partial) -> None:
-    sums: dict[str, dict[str, Any]] = {}
-    for row in lines:
-        size = table.number(row, "size")
-        name = table.text(row, "name") or "?"
-        if size is None or size <= 0:
-            continue
-        if name not in sums and len(sums) >= _MOST:
+class Allocations:
+    """What the operators of one capture allocated, by operator."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, dict[str, Any]] = {}
+
+    def add(self, name: str, size_mb: float, kept: bool, line: int | None) -> None:
+        """Add an allocation; `kept` where it was not given back within the capture."""
+        if name not in self._sums and len(self._sums) >= _MOST:
             name = "(others)"
-        total = sums.get(name)
+        total = self._sums.get(name)
         if total is None:
-            total = sums[name] = {"line": table.line, "name": name, "count": 0, "size_mb": 0.0, "max_mb": 0.0}
+            total = self._sums[name] = {"line": line, "name": name, "count": 0, "size_mb": 0.0, "max_mb": 0.0}
             total |= {"kept": 0, "kept_mb": 0.0}
         total["count"] += 1
-        total["size_mb"] += size
-        total["max_mb"] = max(total["max_mb"], size)
-        if table.text(row, "release time") is None:
+        total["size_mb"] += size_mb
+        total["max_mb"] = max(total["max_mb"], size_mb)
+        if kept:
             total["kept"] += 1
-            total["kept_mb"] += size
-    for total in sorted(sums.values(), key=lambda item: -item["size_mb"])[:200]:
-        raw.add("prof_allocations", total)
+            total["kept_mb"] += size_mb
+
+    def hand_over(self, raw: Raw) -> None:
+        """Add rows of ``prof_allocations`` for the operators that allocate most."""
+        for total in sorted(self._sums.values(), key=lambda item: -item["size_mb"])[:200]:
+            raw.add("prof_allocations", total)
 
 
-class _Readings:
-    """Sums of one counter."""
-
-    def __init__(self, line: int) -> None:
-        self.line, self.samples, self.total = line, 0, 0.0
-        self.low, self.high = float("inf"), float("-inf")
-
-    def add(self, value: float) -> None:
-        self.samples += 1
-        self.total += value
-        self.low = min(self.low, value)
-        self.high = max(self.high, value)
-
-
-def _counters(raw: Raw, found: dict[tuple[str, str, int | None], _Readings]) -> None:
-    for (name, unit, device), readings in found.items():
-        raw.add(
-            "prof_counters",
-            {
-                "line": readings.line,
-                "device": device,
-                "name": name,
-                "unit": unit,
-                "samples": readings.samples,
-                "low": readings.low,
-                "high": readings.high,
-                "mean": readings.total / readings.samples,
-            },
-        )
+def _operator_memory(raw: Raw, table: Table, lines: Rows, partial: Partial) -> None:
+    found = Allocations()
+    for row in lines:
+        size = table.number(row, "size")
+        if size is not None and size > 0:
+            found.add(table.text(row, "name") or "?", size, table.text(row, "release time") is None, table.line)
+    found.hand_over(raw)
 
 
 def _l2_cache(raw: Raw, table: Table, lines: Rows, partial: Partial) -> None:
-    found: dict[tuple[str, str, int | None], _Readings] = {}
+    found: Found = {}
     for row in lines:
         value = table.number(row, "hit rate")
         if value is not None:
-            found.setdefault(("l2-hit-rate", "", None), _Readings(table.line)).add(value)
-    _counters(raw, found)
+            found.setdefault(("l2-hit-rate", "", None), Readings(table.line)).add(value)
+    add_counters(raw, found)
 
 
 _NETWORK = (
@@ -203,14 +190,14 @@ _NETWORK = (
 
 
 def _network(raw: Raw, table: Table, lines: Rows, partial: Partial) -> None:
-    found: dict[tuple[str, str, int | None], _Readings] = {}
+    found: Found = {}
     for row in lines:
         device = table.whole(row, "device_id")
         for name, unit, column in _NETWORK:
             value = table.number(row, column)
             if value is not None:
-                found.setdefault((f"net-{name}", unit, device), _Readings(table.line)).add(value)
-    _counters(raw, found)
+                found.setdefault((f"net-{name}", unit, device), Readings(table.line)).add(value)
+    add_counters(raw, found)
 
 
 def _interconnect(raw: Raw, table: Table, lines: Rows, partial: Partial) -> None:
@@ -264,46 +251,6 @@ def _data_preprocess(raw: Raw, table: Table, lines: Rows, partial: Partial) -> N
         )
 
 
-def _mindspore_cluster(raw: Raw, table: Table, lines: Rows, partial: Partial) -> None:
-    """Read MindInsight's ``ascend_cluster_analyse_*``: milliseconds, one row per step, no step column."""
-    match = re.search(r"_(\d+)_(\d+)_(\d+)\.csv$", partial.source.path)
-    rank = int(match[3]) if match else None
-    stages, ranks = (int(match[1]), int(match[2])) if match else (1, 0)
-    for order, row in enumerate(lines, 1):
-        computing, alone = table.number(row, "computation_time"), table.number(row, "communication_alone_time")
-        if computing is None or alone is None or order > _MOST:
-            continue
-        receive = table.number(row, "receive_alone_time")
-        raw.add(
-            "prof_steps",
-            {
-                "line": table.line,
-                "rank": rank,
-                "step": order,
-                "pp_stage": rank * stages // ranks if rank is not None and ranks >= stages > 1 else None,
-                "computing_us": computing * 1e3,
-                "comm_not_overlapped_us": alone * 1e3,
-                "stage_us": _thousand(table.number(row, "stage_time")),
-                "bubble_us": _thousand(receive),
-                "comm_excl_receive_us": _thousand(table.number(row, "collective_communication_alone_time")),
-                "e2e_us": (computing + alone) * 1e3,
-                "source": "mindspore-legacy",
-            },
-        )
-
-
-def _thousand(value: float | None) -> float | None:
-    return None if value is None else value * 1e3
-
-
-def _mindspore_steps(raw: Raw, table: Table, lines: Rows, partial: Partial) -> None:
-    """Read ``step_trace_raw_*``: ticks of 10 ns; only the length of the steps is told."""
-    for row in lines:
-        step, total = step_number(table.text(row, "step_num")), table.number(row, "total")
-        if step is not None and total is not None:
-            raw.facts.setdefault("step_us", []).append(total / 100)
-
-
 def _op_types(raw: Raw, table: Table, lines: Rows, partial: Partial) -> None:
     for row in lines:
         total, count = table.number(row, "total time"), table.whole(row, "count")
@@ -336,7 +283,7 @@ def _operator_details(raw: Raw, table: Table, lines: Rows, partial: Partial) -> 
         entry[1] += 1
         entry[2] += host
         entry[3] = max(entry[3], host)
-    for name, (line, count, total, high) in sorted(sums.items(), key=lambda item: -item[1][2])[:100]:
+    for name, (line, count, total, high) in sorted(sums.items(), key=lambda item: -item[1][2])[:MOST_OPERATORS]:
         raw.add(
             "prof_api",
             {
@@ -364,6 +311,10 @@ _READERS: dict[str, Callable[[Raw, Table, Rows, Partial], None]] = {
     "prof-interconnect": _interconnect,
     "prof-data-preprocess": _data_preprocess,
     "prof-communication-statistic": _op_types,
-    "prof-mindspore-cluster": _mindspore_cluster,
-    "prof-mindspore-steps": _mindspore_steps,
+    "prof-mindspore-cluster": mindinsight.cluster,
+    "prof-mindspore-steps": mindinsight.iterations,
+    "prof-msprof-step-trace": mindinsight.iterations,
+    "prof-mindspore-kernels": mindinsight.kernels,
+    "prof-mindspore-communication": mindinsight.communication,
+    "prof-minddata": mindinsight.minddata,
 }

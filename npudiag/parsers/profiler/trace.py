@@ -16,17 +16,18 @@ from npudiag.errors import SourceError
 from npudiag.parsers.base import Context, Partial, Stream, feed
 from npudiag.parsers.profiler.parser import damaged
 from npudiag.parsers.profiler.raw import of
+from npudiag.parsers.profiler.transfers import Transfers
 from npudiag.parsers.scan import Literals, Scanner
 
 _PIECE = 4 << 20
 _OVERLAP = 64 << 10
-_GAP_US = 1000.0
+GAP_US = 1000.0
+"""Idle time of the device from which on a gap counts."""
 
 _EVENT = re.compile(
     rb'"name": ?"(?:'
     rb"(?P<lane>Computing|Communication(?:\(Not Overlapped\))?|Free)"
     rb"|(?P<freq>AI Core Freq)"
-    rb"|(?P<step>ProfilerStep#\d+)"
     rb"|(?P<call>AscendCL@acl(?:opCompileAndExecute|rtSynchronize|rtFree|MallocMem|rtMalloc)[A-Za-z0-9]*)"
     rb"|(?P<gc>Python GC|GC|gc\.collect)"
     rb"|(?P<load>enumerate\(DataLoader\)[^\"\\]{0,80})"
@@ -39,7 +40,6 @@ _MHZ = re.compile(rb'"MHz": ?"?(\d+)')
 _RARE = (
     '"AI Core Freq"',
     '"Free"',
-    '"ProfilerStep#',
     '"AscendCL@aclopCompile',
     '"AscendCL@aclrtSynchronize',
     '"AscendCL@aclrtFree',
@@ -55,7 +55,23 @@ _RARE = (
 )
 _FREQUENT = ('"Computing"', '"Communication"', '"Communication(Not Overlapped)"')
 """Needed only where no table of steps lies beside the trace."""
+_MOVED = tuple(f'"size(Byte)": {digit}' for digit in range(1, 10))
+"""Transfers between chips; notifications have size 0."""
+_TRANSFER = re.compile(
+    rb'"dur": ?"?(?P<dur>\d+(?:\.\d+)?)[^{}]*\{[^{}]*"size\(Byte\)": ?(?P<size>\d+)[^{}]*'
+    rb'"link type": ?"(?P<link>[A-Z_]{3,20})"'
+)
+_LINKS = {
+    b"HCCS": "HCCS",
+    b"HCCS_SW": "HCCS",
+    b"PCIE": "PCIE",
+    b"SIO": "SIO",
+    b"ROCE": "RDMA",
+    b"STANDARD_ROCE": "RDMA",
+}
 _STEP_TABLE = "step_trace_time.csv"
+_BACK = 800
+"""Bytes from the name of a transfer to its size, and from there to its end."""
 _AHEAD = 12
 """Bytes between the quote of a name and the one of its key, blanks included."""
 _LANES = {
@@ -86,18 +102,25 @@ class _Scan:
     """What was seen so far."""
 
     def __init__(self, *, lanes: bool) -> None:
-        texts = _RARE + (_FREQUENT if lanes else ())
+        texts = _RARE + _MOVED + (_FREQUENT if lanes else ())
         self.scanner = Scanner(Literals(texts, (False,) * len(texts)))
         self.lengths = [len(text) for text in texts]
         self.events: dict[str, _Sum] = {}
         self.lanes: dict[str, list[float]] = {name: [0, 0.0] for name in _LANES.values()}
         self.first, self.last = float("inf"), float("-inf")
         self.freq: list[tuple[float, float]] = []
-        self.steps: set[bytes] = set()
+        self.transfers = Transfers()
+        self.transfer_ids = range(len(_RARE), len(_RARE) + len(_MOVED))
+
+    def move(self, event: re.Match[bytes]) -> None:
+        """Take a transfer between chips."""
+        transport = _LINKS.get(event["link"])
+        if transport is not None:
+            self.transfers.add(transport, int(event["size"]), float(event["dur"]))
 
     def take(self, match: re.Match[bytes], line: int) -> None:
         rest = match["rest"]
-        for kind in ("lane", "freq", "call", "step", "gc", "load", "bn"):
+        for kind in ("lane", "freq", "call", "gc", "load", "bn"):
             name = match[kind]
             if name is not None:
                 break
@@ -111,8 +134,6 @@ class _Scan:
             mhz, when = _MHZ.search(rest), _TS.search(rest)
             if mhz and when and len(self.freq) < 500_000:
                 self.freq.append((float(when[1]), float(mhz[1])))
-        elif kind == "step":
-            self.steps.add(name)
         elif kind == "call":
             self._event(_call(name), name, length, line)
         elif duration is not None:
@@ -131,7 +152,7 @@ class _Scan:
         start = float(when[1])
         self.first = min(self.first, start)
         self.last = max(self.last, start + length)
-        if name == b"Free" and length >= _GAP_US:
+        if name == b"Free" and length >= GAP_US:
             self._event("gap", name, length, line)
 
 
@@ -190,6 +211,12 @@ def _take(scan: _Scan, block: bytes, line: int) -> int:
     breaks = block.count(b"\n")
     at, here = 0, line
     for literal, end in zip(*scan.scanner.scan(block), strict=True):
+        if literal in scan.transfer_ids:
+            start = block.rfind(b'"name"', max(end - _BACK, 0), end)
+            event = _TRANSFER.search(block, start, end + _BACK) if start >= 0 else None
+            if event is not None:
+                scan.move(event)
+            continue
         quote = end - scan.lengths[literal]
         start = block.rfind(b'"name"', max(quote - _AHEAD, 0), quote)
         match = _EVENT.match(block, start) if start >= 0 else None
@@ -216,6 +243,7 @@ def _hand_over(partial: Partial, scan: _Scan) -> None:
                 "max_us": total.high,
             },
         )
+    scan.transfers.hand_over(raw)
     lanes = scan.lanes
     if lanes["computing"][0] and scan.last > scan.first:
         computing, covered = lanes["computing"][1], lanes["communication"][1]
@@ -234,7 +262,6 @@ def _hand_over(partial: Partial, scan: _Scan) -> None:
                 "source": "trace",
             },
         )
-        raw.facts["trace_steps"] = len(scan.steps)
     if scan.freq:
         raw.add("prof_counters", {"line": 1, "name": "aicore-freq", "unit": "MHz", **weighted(scan.freq)})
 

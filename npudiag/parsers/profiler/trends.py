@@ -38,6 +38,8 @@ class Trend:
         order = np.argsort(times, kind="stable")
         allocated = np.frombuffer(self._allocated)[order]
         reserved = np.frombuffer(self._reserved)[order]
+        idle = reserved - allocated
+        idle = idle[~np.isnan(idle)]
         allocated = allocated[~np.isnan(allocated)]
         reserved = reserved[~np.isnan(reserved)]
         out: dict[str, Any] = {
@@ -52,6 +54,11 @@ class Trend:
             out["peak_allocated_mb"] = float(allocated.max())
             out["first_allocated_mb"] = float(allocated[0])
             out["last_allocated_mb"] = float(allocated[-1])
+        if len(idle) >= _EIGHTHS * 4:
+            # What the pool holds and nobody uses: at its least in each eighth, when most of it is in use.
+            floors = [float(part.min()) for part in np.array_split(idle, _EIGHTHS)]
+            out["idle_rise_mb"] = floors[-1] - floors[0]
+            out["idle_rises"] = sum(later > earlier for earlier, later in itertools.pairwise(floors))
         curve = allocated if len(allocated) else reserved
         if len(curve) >= _EIGHTHS * 4:
             floors = [float(part.min()) for part in np.array_split(curve, _EIGHTHS)]
