@@ -1,6 +1,6 @@
 """Write the sample jobs.
 
-usage: python sample_logs/generate.py [--out DIR] [NAME...]
+usage: python sample_logs/generate.py [--out DIR] [--pairs DIR] [NAME...]
 
 The result depends on nothing but this code: no wall clock, no host name, seeded random numbers.
 """
@@ -13,7 +13,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from _gen import collectives, devices, healthy, launches, metrics, profiles, serving
+from _gen import (
+    collectives,
+    devices,
+    headlines,
+    healthy,
+    hosts,
+    launches,
+    metrics,
+    pairs,
+    profiles,
+    serving,
+    setups,
+    silence,
+)
 from _gen.shapes import Job
 
 JOBS: dict[str, Callable[[], Job]] = {
@@ -37,9 +50,28 @@ JOBS: dict[str, Callable[[], Job]] = {
     "loss-oscillation": metrics.loss_oscillation,
     "slow-stretch": metrics.slow_stretch,
     "low-utilisation": metrics.low_utilisation,
+    "stuck-peer": silence.stuck_peer,
+    "slow-data-one-rank": silence.slow_data_one_rank,
+    "collective-order-mismatch": silence.collective_order_mismatch,
+    "pipeline-chain-dead-peer": silence.pipeline_chain_dead_peer,
+    "rank-never-started": setups.rank_never_started,
+    "hccl-port-taken": setups.hccl_port_taken,
+    "wrong-rank-table": setups.wrong_rank_table,
+    "collective-size-mismatch": setups.collective_size_mismatch,
+    "aicore-exception-one-of-64": hosts.aicore_exception_one_of_64,
+    "host-oom-kill": hosts.host_oom_kill,
+    "link-flap": hosts.link_flap,
+    "skewed-clocks": hosts.skewed_clocks,
     "launch-script-faults": launches.launch_script_faults,
     "launch-script-clean": launches.launch_script_clean,
+    "communication-bound": headlines.communication_bound,
+    "memory-pressure": headlines.memory_pressure,
+    "weights-and-data-mismatch": headlines.weights_and_data_mismatch,
+    "serving-config-faults": headlines.serving_config_faults,
 }
+
+PAIRS = {"overlap": pairs.overlap, "scaling": pairs.scaling, "losses": pairs.losses}
+"""Pairs of runs that differ in one thing."""
 
 
 def write(job: Job, out: Path) -> None:
@@ -55,7 +87,13 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="jobs to write (default: all)")
     parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parent, help="folder to write to")
+    parser.add_argument("--pairs", type=Path, help="folder to write pairs of runs to, for comparisons, instead of jobs")
     options = parser.parse_args(argv)
+    if options.pairs is not None:
+        for name, make in PAIRS.items():
+            for side, folder in zip(("before", "after"), make(), strict=True):
+                folder.write(options.pairs / name / side)
+        return 0
     unknown = [name for name in options.names if name not in JOBS]
     if unknown:
         parser.error(f"unknown job {', '.join(unknown)}; known: {', '.join(JOBS)}")

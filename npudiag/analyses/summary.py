@@ -1,8 +1,10 @@
-"""Plain numbers about a job for the result: how fast it trained or served, whatever the rules say of it."""
+"""Plain facts about a job for the result: how it trained or served and who failed first, whatever the rules say."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from npudiag.analyses import failures
 
 if TYPE_CHECKING:
     from npudiag.tables.store import Store
@@ -11,8 +13,11 @@ _MOST = 8
 
 
 def facts(store: Store) -> dict[str, Any]:
-    """Return facts ``training``, ``serving`` and ``npus``, as far as there are rows."""
+    """Return facts ``training``, ``serving``, ``npus`` and ``worker_failures``, as far as there are rows."""
     out: dict[str, Any] = {}
+    failed = failures.first(store)
+    if failed is not None:
+        out["worker_failures"] = failed
     for name, table, make in (
         ("training", "train_steps", _training),
         ("serving", "serving", _serving),
@@ -60,14 +65,39 @@ def _training(store: Store) -> list[dict[str, Any]]:
         if mfu is not None and mfu > 100:
             # Peak rates that frameworks assume are not those of every card.
             row["mfu_note"] = "above 100 %: the log assumes another card's peak"
+        row.update(_memory(store, one.file))
         out.append(row)
+    return out
+
+
+def _memory(store: Store, file: str) -> dict[str, Any]:
+    """Return the model's size and its memory, measured and by arithmetic, as a training log tells them."""
+    columns = store.columns("train_events")
+    kinds, names = list(columns.texts("kind")), list(columns.texts("name"))
+    files = list(columns.texts("file"))
+    out: dict[str, Any] = {}
+    if file not in files:
+        return out
+    mine = columns.codes("file") == files.index(file)
+    values = columns.numbers("value")
+    for kind, name, key in (
+        ("model", "parameters", "parameters"),
+        ("theory", "weight and optimizer", "theory_weights_mb"),
+        ("theory", "total", "theory_total_mb"),
+        ("memory", "max reserved", "max_reserved_mb"),
+    ):
+        if kind in kinds and name in names:
+            rows = mine & (columns.codes("kind") == kinds.index(kind)) & (columns.codes("name") == names.index(name))
+            told = values[rows]
+            if told.size:
+                out[key] = round(float(told.max()), 1)
     return out
 
 
 def _serving(store: Store) -> list[dict[str, Any]]:
     import numpy as np
 
-    from npudiag.analyses.serving import engines
+    from npudiag.analyses.serving import engines, latency
 
     out = []
     for one in engines(store)[:_MOST]:
@@ -81,7 +111,24 @@ def _serving(store: Store) -> list[dict[str, Any]]:
             if values.size:
                 row[f"{name}_median"] = round(float(np.median(values)), 1)
         out.append(row)
-    return out
+    for late in latency(store)[:_MOST]:
+        row = {"file": late.file, "requests": late.requests or None, "ttft_ms": late.first_ms, "tpot_ms": late.next_ms}
+        out.append({name: value for name, value in row.items() if value is not None and value == value})
+    return out + _limits(store)
+
+
+def _limits(store: Store) -> list[dict[str, Any]]:
+    """Return what fits into the cache of each engine, as its start says."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for told in store.columns("serving_events").rows():
+        if told["kind"] in ("cache-tokens", "cache-blocks", "concurrency", "request-tokens"):
+            row = rows.setdefault((told["file"] or "", told["engine"] or ""), {"file": told["file"]})
+            if told["engine"]:
+                row["engine"] = told["engine"]
+            row[told["kind"].replace("-", "_")] = told["value"]
+        if len(rows) > _MOST:
+            break
+    return list(rows.values())[:_MOST]
 
 
 def _npus(store: Store) -> list[dict[str, Any]]:

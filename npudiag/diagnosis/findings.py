@@ -74,7 +74,7 @@ def build(rule: Rule, hit: Hit) -> Finding:
         id="",
         code=rule.code,
         name=rule.name,
-        category=rule.category,
+        category=hit.category or rule.category,
         severity=severity,
         confidence=confidence,
         trust=rule.trust,
@@ -205,6 +205,9 @@ def _cut(line: str, marks: Sequence[str]) -> str:
     """Return a line from shortly ahead of what matched, where that stands far behind its beginning."""
     told = max((mark for mark in marks if mark in line), key=len, default="")
     at = line.find(told) if told else 0
+    # What the message begins with says more than the place of its longest word, as long as both are shown.
+    places = [line.find(mark) for mark in marks if len(mark) > 4 and mark in line]
+    at = min((place for place in places if at - place <= _CHARS // 4), default=at)
     if at <= _AHEAD * 2:
         return line
     blank = line.find(" ", at - _AHEAD, at)

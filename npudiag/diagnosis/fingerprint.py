@@ -25,6 +25,7 @@ _TIME = re.compile(
     r"|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)*"
 )
 _FOLDERS = re.compile(r"(?<![\w.])(?:[A-Za-z]:)?(?:~|\.{1,2})?/(?:[^\s/:'\"()\[\],;]+/)*")
+_PATH = re.compile(r"[^\s:]*/[^\s:]*")
 _UUID = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
 _HEX = re.compile(r"(?<![0-9A-Za-z])(?:0x[0-9a-fA-F]+|(?=[0-9a-f]*\d)[0-9a-f]{6,})(?![0-9A-Za-z])")
 _IPV6 = re.compile(r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){3,7}[0-9a-fA-F]{0,4}(?![\w:])")
@@ -40,6 +41,9 @@ _ELSEWHERE = re.compile(
     r"free|saved|waiting|size|need|have|hash)(?:_|$)"
 )
 """Captures that say where, when, or how much."""
+_OF_ROW = frozenset(("basis", "capture", "file", "job", "severity"))
+"""Columns that query and Python rules pass on: where a row stands and what it is judged to be. No signature captures
+them."""
 
 
 def fingerprint(rule: Rule, captures: Mapping[str, Any], message: str, nodes: Iterable[str] = ()) -> str:
@@ -69,8 +73,11 @@ def _identity(name: str, value: Any, hosts: Iterable[str]) -> str:
     """Return what a capture tells of the identity; empty where that is nothing."""
     if isinstance(value, (str, int)) and not isinstance(value, bool) and _CODE.search(name):
         return str(value)
-    if not isinstance(value, str) or _ELSEWHERE.search(name):
+    if not isinstance(value, str) or name in _OF_ROW or _ELSEWHERE.search(name):
         return ""
+    if _PATH.fullmatch(value):
+        # Of a relative path, too, only the last part is the same in the next run's folder.
+        value = value.rstrip("/").rpartition("/")[2]
     return masked(value, hosts)[:_CHARS]
 
 

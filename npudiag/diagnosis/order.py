@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from npudiag.diagnosis import places
 from npudiag.diagnosis.findings import severity_rank
+from npudiag.diagnosis.moments import Spans, is_set, span
+from npudiag.diagnosis.places import Grounds
 from npudiag.engine.model import Rule
-from npudiag.result import Finding, RunnerUp
+from npudiag.result import Evidence, Finding
 
-_TRUST = {"cause": 0, "specific": 1, "generic": 2, "envelope": 3}
-_CONFIDENCE = {"high": 0, "medium": 1, "low": 2}
+TRUST = {"cause": 0, "specific": 1, "generic": 2, "envelope": 3}
+"""What is trusted most comes first."""
 _EVIDENCE = 12
+_BLOCK_LINES = 40
+"""Lines within which records in one file tell of one failure."""
+_QUOTED = 4
 _SLACK_S = 300.0
 """Clocks of nodes differ; a cause may seem this much later than its consequence."""
 
@@ -43,18 +49,10 @@ _FAULTS = _BREAKS_A_RANK - {"numerics", "config"}
 _WAITS_FOR_A_RANK = frozenset(("hccl-timeout", "hccl-init"))
 
 
-def _seconds(text: str | None) -> float | None:
-    if text is None:
-        return None
-    import datetime
-
-    return (datetime.datetime.fromisoformat(text) - datetime.datetime(1970, 1, 1)).total_seconds()
-
-
-def _may_cause(cause: Finding, effect: Finding) -> bool:
-    """Whether the clocks allow it. Times before 1971 come from clocks that were not set."""
-    early, late = _seconds(cause.scope.first), _seconds(effect.scope.last)
-    if early is None or late is None or min(early, late) < 365 * 86400:
+def _may_cause(cause: Finding, effect: Finding, spans: Spans | None) -> bool:
+    """Whether the clocks allow it."""
+    early, late = span(cause, spans).first, span(effect, spans).last
+    if early is None or late is None or not (is_set(early) and is_set(late)):
         return True
     return early <= late + _SLACK_S
 
@@ -63,15 +61,15 @@ def _same_process(one: Finding, other: Finding) -> bool:
     return bool({e.path for e in one.evidence} & {e.path for e in other.evidence})
 
 
-def key(finding: Finding, place: int) -> tuple[float, ...]:
+def key(finding: Finding, place: int, spans: Spans | None = None) -> tuple[float, ...]:
     """Return what roots are sorted by: the lowest is the root cause."""
-    first = _seconds(finding.scope.first)
+    first = span(finding, spans).first
     return (
         _weight(finding),
-        _TRUST[finding.trust],
+        TRUST[finding.trust],
         -severity_rank(finding),
         -(finding.impact.lost_pct or 0.0),
-        first if first is not None and first > 365 * 86400 else 0.0,
+        first if first is not None and is_set(first) else 0.0,
         place,
     )
 
@@ -86,16 +84,22 @@ def _weight(finding: Finding) -> int:
     return 1 if finding.trust == "envelope" or finding.category in _FAULTS else 2
 
 
-def arrange(found: Sequence[tuple[Rule, Finding]]) -> list[Finding]:
+def arrange(
+    found: Sequence[tuple[Rule, Finding]], spans: Spans | None = None, ran: Grounds | None = None
+) -> list[Finding]:
     """Set ids, roles and causes; return the findings in the order to tell them.
 
     Args:
         found: Rules and findings in order of first appearance in the input.
+        spans: When they happened, on one clock.
+        ran: Where and when the job ran.
     """
+    ran = ran or Grounds()
     findings = [finding for _, finding in found]
+    old = {id(finding) for finding in findings if places.stale(finding, spans, ran)}
     rule_of = {id(finding): rule for rule, finding in found}
     place = {id(finding): index for index, finding in enumerate(findings)}
-    ranked = sorted(findings, key=lambda finding: key(finding, place[id(finding)]))
+    ranked = sorted(findings, key=lambda finding: key(finding, place[id(finding)], spans))
     parents: dict[int, list[Finding]] = {id(finding): [] for finding in findings}
 
     def reaches(start: Finding, goal: Finding) -> bool:
@@ -108,6 +112,10 @@ def arrange(found: Sequence[tuple[Rule, Finding]]) -> list[Finding]:
         return False
 
     def link(effect: Finding, cause: Finding) -> None:
+        if (id(cause) in old) != (id(effect) in old) or places.unrelated(cause, effect, ran):
+            return
+        if _of_other_captures(cause, effect):
+            return
         # An edge that would close a circle explains nothing.
         if cause is not effect and cause not in parents[id(effect)] and not reaches(cause, effect):
             parents[id(effect)].append(cause)
@@ -117,18 +125,18 @@ def arrange(found: Sequence[tuple[Rule, Finding]]) -> list[Finding]:
         # A finding that turned out to be more than its rule takes it for has no causes but those found here.
         names = rule.caused_by if finding.trust == rule.trust else ()
         for other in ranked:
-            if other.name in names and severity_rank(other) >= 1 and _may_cause(other, finding):
+            if other.name in names and severity_rank(other) >= 1 and _may_cause(other, finding, spans):
                 link(finding, other)
     for finding in ranked:
         for other in ranked:
             if other is finding or severity_rank(other) < 1:
                 continue
-            better = _TRUST[other.trust] < _TRUST[finding.trust]
+            better = TRUST[other.trust] < TRUST[finding.trust]
             waits = finding.category in _WAITS_FOR_A_RANK and other.category in _WAITS_FOR_A_RANK
             if waits and better and _same_place(finding, other):
                 # Both tell of one peer; the summary of who stopped is written last of all.
                 link(finding, other)
-            if not _may_cause(other, finding):
+            if not _may_cause(other, finding, spans):
                 continue
             if finding.trust in ("generic", "envelope") and better:
                 if severity_rank(other) >= 2 or (finding.trust == "envelope" and _weight(other) == 1):
@@ -139,9 +147,11 @@ def arrange(found: Sequence[tuple[Rule, Finding]]) -> list[Finding]:
                 and other.category in _BREAKS_A_RANK
                 and other.trust in ("cause", "specific")
                 and severity_rank(other) >= 2
-                and _clearly_earlier(other, finding)
+                and _clearly_earlier(other, finding, spans)
             ):
                 link(finding, other)
+    reasons = _keep_nearest(ranked, parents, ran)
+    ranked.sort(key=lambda finding: (id(finding) in old, _weight(finding), id(finding) not in reasons))
     envelopes = [finding for finding in ranked if finding.trust == "envelope" and not parents[id(finding)]]
     for finding in envelopes[1:]:
         # Several signs of the same unknown are one answer.
@@ -149,7 +159,34 @@ def arrange(found: Sequence[tuple[Rule, Finding]]) -> list[Finding]:
     if envelopes:
         _share(envelopes[0], [finding for finding in ranked if envelopes[0] in parents[id(finding)]])
     _fold(ranked, parents)
+    for finding in ranked:
+        if not parents[id(finding)]:
+            _quote(finding, [other for other in ranked if finding in parents[id(other)]])
     return _tell(ranked, parents)
+
+
+def _keep_nearest(ranked: Sequence[Finding], parents: dict[int, list[Finding]], ran: Grounds) -> set[int]:
+    """Drop, from what explains a wait, faults elsewhere where one at the awaited place explains it, in place.
+
+    Returns:
+        Ids of the faults at awaited places: the job stopped for them.
+    """
+    reasons: set[int] = set()
+    for finding in ranked:
+        known = parents[id(finding)]
+        faults = [cause for cause in known if cause.category not in _WAITS_FOR_A_RANK]
+        near = {id(cause) for cause in faults if places.together(cause, finding)}
+        if finding.category in _WAITS_FOR_A_RANK and near:
+            far = {id(cause) for cause in faults if places.apart(cause, finding, ran)} - near
+            parents[id(finding)] = [cause for cause in known if id(cause) not in far]
+            reasons |= near
+    return reasons
+
+
+def _of_other_captures(one: Finding, other: Finding) -> bool:
+    """Whether they are about profiles of different runs: what slows one of them slows no other."""
+    jobs = {finding.captures.get("job") for finding in (one, other) if finding.code.startswith("PRO")}
+    return len(jobs - {None}) > 1
 
 
 def _share(root: Finding, others: Sequence[Finding]) -> None:
@@ -158,6 +195,22 @@ def _share(root: Finding, others: Sequence[Finding]) -> None:
     more = [item for other in others if severity_rank(other) for item in other.evidence[:1]]
     more = [item for item in more if (item.path, item.line) not in shown]
     root.evidence = [*root.evidence[:1], *more, *root.evidence[1:]][:_EVIDENCE]
+
+
+def _quote(root: Finding, others: Sequence[Finding]) -> None:
+    """Show with a root what its consequences say in the same block: the same failure in other words, with its code."""
+    first = root.evidence[0] if root.evidence else None
+    if first is None or first.kind != "log" or first.line is None:
+        return
+    shown = {(item.path, item.line) for item in root.evidence}
+    more: list[Evidence] = []
+    for item in (other.evidence[0] for other in others if severity_rank(other) and other.evidence):
+        place = (item.path, item.line)
+        near = item.path == first.path and item.line is not None and abs(item.line - first.line) <= _BLOCK_LINES
+        if near and place not in shown:
+            shown.add(place)
+            more.append(item)
+    root.evidence = [*root.evidence, *more[:_QUOTED]][:_EVIDENCE]
 
 
 def _fold(ranked: list[Finding], parents: dict[int, list[Finding]]) -> None:
@@ -204,8 +257,8 @@ def _same_place(one: Finding, other: Finding) -> bool:
     )
 
 
-def _clearly_earlier(cause: Finding, effect: Finding) -> bool:
-    early, late = _seconds(cause.scope.first), _seconds(effect.scope.first)
+def _clearly_earlier(cause: Finding, effect: Finding, spans: Spans | None) -> bool:
+    early, late = span(cause, spans).first, span(effect, spans).first
     if early is None or late is None:
         return _same_process(cause, effect) is False or cause.category != effect.category
     return early <= late + _SLACK_S
@@ -239,25 +292,4 @@ def _tell(ranked: list[Finding], parents: dict[int, list[Finding]]) -> list[Find
             finding.role = "contributing"
         else:
             finding.role = "root"
-    _runner_up(roots)
     return ordered
-
-
-def _runner_up(roots: Sequence[Finding]) -> None:
-    """Name the next best explanation of the first root and what speaks against it."""
-    rivals = [finding for finding in roots[1:] if severity_rank(finding) >= 1]
-    if not rivals or severity_rank(roots[0]) < 1:
-        return
-    first, second = roots[0], rivals[0]
-    early, late = _seconds(first.scope.first), _seconds(second.scope.first)
-    if _TRUST[second.trust] > _TRUST[first.trust]:
-        why = f"it is a {second.trust} sign, while {first.code} is {first.trust}"
-    elif severity_rank(second) < severity_rank(first):
-        why = f"its severity is {second.severity}, that of {first.code} is {first.severity}"
-    elif early is not None and late is not None and late > early:
-        why = f"it appears {late - early:,.0f} s later"
-    elif _CONFIDENCE[second.confidence] > _CONFIDENCE[first.confidence]:
-        why = f"its confidence is {second.confidence}"
-    else:
-        why = "nothing in the logs tells the two apart; it may be an independent fault"
-    first.runner_up = RunnerUp(code=second.code, why_not=why)

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from npudiag.config import Suppression
-from npudiag.result import Finding
+from npudiag.result import Finding, Passed
 
 
-def apply(findings: Sequence[Finding], suppressions: Sequence[Suppression], today: datetime.date) -> list[str]:
+def apply(
+    findings: Sequence[Finding], passed: Iterable[Passed], suppressions: Sequence[Suppression], today: datetime.date
+) -> list[str]:
     """Mark the findings that a suppression covers; return the suppressions that covered none, as text.
 
-    An expired suppression covers nothing and is named too. Suppressed findings stay in the document.
+    An expired suppression covers nothing and is named too; one whose rules could not judge this input, or were not
+    chosen to, is not: it may be needed elsewhere. Suppressed findings stay in the document.
+
+    Args:
+        findings: All findings.
+        passed: The rules that looked and found nothing.
+        suppressions: What the configuration sets aside.
+        today: The day that expiry is judged by.
     """
+    looked = {(finding.code, finding.name) for finding in findings} | {(rule.code, rule.name) for rule in passed}
     unused = []
     for suppression in suppressions:
         name = f"{suppression.rule} ({suppression.reason})"
@@ -25,7 +35,7 @@ def apply(findings: Sequence[Finding], suppressions: Sequence[Suppression], toda
             finding.suppressed = {"reason": suppression.reason}
             if suppression.until is not None:
                 finding.suppressed["until"] = suppression.until.isoformat()
-        if not covered:
+        if not covered and any(suppression.names(code, name) for code, name in looked):
             unused.append(f"{name}: nothing to suppress")
     return unused
 

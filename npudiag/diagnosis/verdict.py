@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npudiag.diagnosis.findings import severity_rank
+from npudiag.diagnosis.reasons import effects_of
 from npudiag.result import Coverage, Finding, Verdict
 
 
@@ -18,7 +19,7 @@ def state(findings: Sequence[Finding], coverage: Coverage) -> Verdict:
     if not failing:
         return _nothing_found(coverage, sum(finding.suppressed is not None for finding in findings))
     root = failing[0]
-    folded = sum(1 for finding in failing if finding.role == "consequence")
+    folded = len(effects_of(root, failing))
     others = sum(1 for finding in failing[1:] if finding.role == "root")
     if root.category == "insufficient-evidence":
         return Verdict(

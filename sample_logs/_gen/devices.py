@@ -165,7 +165,7 @@ def device_oom() -> Job:
 exit: 0
 verdict: findings
 root:
-  names: [framework-out-of-memory, device-out-of-memory]
+  names: [allocation-failed-by-fragmentation]
   category: [out-of-memory]
   min_severity: error
   ranks: [1]

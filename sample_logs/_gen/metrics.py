@@ -14,9 +14,9 @@ def _line(
     now: datetime, number: int, total: int, took: float, loss: float, norm: float, rate: float, tflops: float
 ) -> str:
     return (
-        f" [{now:%Y-%m-%d %H:%M:%S}] iteration {number:8d}/{total:8d} | consumed samples: {number * 128:12d} | elapsed "
+        f" [{now:%Y-%m-%d %H:%M:%S}] iteration {number:8d}/{total:8d} | consumed samples: {number * 64:12d} | elapsed "
         f"time per iteration (ms): {took:.1f} | throughput per GPU (TFLOP/s/GPU): {tflops:.1f} | learning rate: "
-        f"{rate:.6E} | global batch size:   128 | lm loss: {loss:.6E} | loss scale: 1.0 | grad norm: {norm:.3f} "
+        f"{rate:.6E} | global batch size:    64 | lm loss: {loss:.6E} | loss scale: 1.0 | grad norm: {norm:.3f} "
         "| number of skipped iterations:   0 | number of nan iterations:   0 |"
     )
 

@@ -24,3 +24,10 @@ def test_a_long_line_is_shown_from_shortly_ahead_of_what_matched() -> None:
 def test_a_line_that_matched_near_its_beginning_is_shown_whole() -> None:
     text = "exits with return code = 1 " + COMMAND
     assert log_evidence(record(text), ("exits with return code = ",)).text == text
+
+
+def test_the_beginning_of_a_message_stays_where_a_longer_word_follows() -> None:
+    message = "Widget kernel failed, device_id=0, fault kernel_name=te_" + "a" * 64
+    line = "[ERROR] RUNTIME(4711,python):2026-01-02-03:04:05.678.901 " + "x" * 200 + " " + message
+    shown = log_evidence(record(line), ("idget kernel failed", "te_" + "a" * 64))
+    assert shown.text is not None and "Widget kernel failed" in shown.text

@@ -22,6 +22,9 @@ JOBS = (
     "port-conflict",
     "missing-cann",
     "process-conflict",
+    "launch-script-faults",
+    "profile-comm-bound",
+    "slow-stretch",
 )
 
 

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from npudiag.diagnosis.moments import Span
 from npudiag.diagnosis.order import arrange
+from npudiag.diagnosis.reasons import explain
+from npudiag.diagnosis.verdict import state
 from npudiag.engine.model import Rule, Text
-from npudiag.result import Evidence, Finding, Scope
+from npudiag.result import Coverage, Evidence, Finding, Scope
 
 
 def pair(
@@ -75,6 +78,7 @@ def test_a_crash_after_the_time_out_does_not_explain_it() -> None:
     told = arrange(found)
     assert told[0].name == "notify"
     assert all(finding.role == "root" for finding in told)
+    explain(told)
     assert told[0].runner_up is not None and told[0].runner_up.code == "AIC101"
 
 
@@ -127,7 +131,8 @@ def test_independent_faults_are_several_roots_and_the_earlier_comes_first() -> N
     ]
     told = arrange(found)
     assert [finding.name for finding in told] == ["early", "late"]
-    assert told[0].runner_up is not None and "9 s later" in told[0].runner_up.why_not
+    explain(told)
+    assert told[0].runner_up is not None and "9.0 s later" in told[0].runner_up.why_not
 
 
 def test_a_mild_finding_beside_a_grave_one_contributes() -> None:
@@ -166,6 +171,21 @@ def test_a_fault_of_the_card_explains_an_envelope_even_as_a_warning() -> None:
     assert told[1].caused_by == ["f1"]
 
 
+def test_a_profile_of_one_run_explains_none_of_another() -> None:
+    found = [pair("profile-cause", "performance", severity="warning", at=None)]
+    for job in ("a", "b"):
+        found.append(pair("profile-effect", "performance", severity="warning", caused_by=("profile-cause",), path=job))
+        found[-1][1].captures["job"] = job
+    found[0][1].captures["job"] = "a"
+    told = arrange(found)
+    assert [(finding.name, finding.role) for finding in told if finding.evidence[0].path != "b"] == [
+        ("profile-cause", "root"),
+        ("profile-effect", "consequence"),
+    ]
+    assert [finding.role for finding in told if finding.evidence[0].path == "b"] == ["root"]
+    assert "; 1 further finding follows from it; 1 independent problem as well" in state(told, Coverage()).text
+
+
 def test_consequences_that_are_the_same_on_many_ranks_are_one() -> None:
     cause = pair("memory", "out-of-memory", at="2026-01-01T10:00:00.000")
     victims = [
@@ -189,3 +209,14 @@ def test_the_root_of_several_envelopes_shows_what_the_others_saw() -> None:
     ]
     told = arrange(found)
     assert [item.path for item in told[0].evidence] == ["a.log", "b.log"]
+
+
+def test_corrected_times_decide_where_the_clocks_of_hosts_differ() -> None:
+    """By the stamps the crash comes an hour after the time-out that it caused."""
+    found = [pair(*CRASH, at="2026-01-01T11:00:00.000"), pair(*WAIT, at="2026-01-01T10:00:00.000")]
+    crash, wait = (finding for _, finding in found)
+    assert all(finding.role == "root" for finding in arrange(found))
+    noon = 1_767_268_800.0
+    told = arrange(found, {id(crash): Span(noon - 300, noon - 300), id(wait): Span(noon, noon)})
+    assert [finding.name for finding in told] == ["aicore", "notify"]
+    assert told[1].caused_by == [told[0].id]
