@@ -22,6 +22,7 @@ class Hit:
         ranks, devices, nodes, steps: Whom it is about; where None, the records tell.
         first_us, last_us: When; where None, the records tell.
         confidence: Overrides the rule's.
+        category: Overrides the rule's.
         severity: Overrides the rule's.
         marks: Substrings of the records to highlight.
         values: Those of them that were captured.
@@ -40,6 +41,7 @@ class Hit:
     first_us: int | None = None
     last_us: int | None = None
     confidence: str | None = None
+    category: str | None = None
     severity: str | None = None
     lost_pct: float | None = None
     lost_ms: float | None = None
@@ -50,8 +52,24 @@ class Hit:
     words: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
+class CannotJudge(Exception):
+    """A detector found its table, but not what it needs in it: the rule is skipped, never passed.
+
+    Attributes:
+        missing: What would have let it judge: a tool, a file, a fact.
+    """
+
+    def __init__(self, *missing: str) -> None:
+        super().__init__(", ".join(missing))
+        self.missing = list(missing)
+
+
 class Detector(Protocol):
     """The signature of a Python detector."""
 
     def __call__(self, store: Any, params: Mapping[str, Any]) -> list[Hit]:
-        """Return what was found in the tables of `store` (`npudiag.tables.store.Store`)."""
+        """Return what was found in the tables of `store` (`npudiag.tables.store.Store`).
+
+        Raises:
+            CannotJudge: What it needs is not there.
+        """

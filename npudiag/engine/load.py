@@ -23,6 +23,7 @@ from npudiag import cache
 from npudiag._version import __version__
 from npudiag.engine.model import Rule, RuleTest
 from npudiag.errors import Fault, RuleError
+from npudiag.plugins import registered
 
 if TYPE_CHECKING:
     from npudiag.engine.validate import RuleFile, Tables
@@ -123,12 +124,11 @@ def installed_packs() -> list[PackSource]:
     Raises:
         RuleError: A registered package does not exist.
     """
-    from importlib.metadata import entry_points
     from importlib.util import find_spec
 
     sources: list[PackSource] = []
     faults: list[Fault] = []
-    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: (entry.name, entry.value)):
+    for entry in registered(ENTRY_POINTS):
         try:
             spec = find_spec(entry.value)
         except (ImportError, ValueError):

@@ -112,6 +112,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     trust: Trust = "specific"
     fatal: bool | None = None
     """None: fatal where severity is critical."""
+    fallback: bool = False
+    """Looks last, and only where no other rule explains a failure."""
     title: Text
     why: Text
     needs: tuple[str, ...] = ("log",)

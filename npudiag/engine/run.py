@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from npudiag.engine import signature
-from npudiag.engine.hits import Hit
+from npudiag.engine.hits import CannotJudge, Hit
 from npudiag.engine.model import Rule
 from npudiag.engine.signature import Corpus, LiteralTable
 from npudiag.result import Evidence, Passed, RuleFailure, Skipped
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from npudiag.tables.store import Store
 
 _MOST_HITS = 4096
+_COSTS = frozenset(("performance", "numerics", "insufficient-evidence"))
+"""Categories whose warnings explain no failure."""
 _ABOUT = ("severity", "confidence", "lost_pct", "lost_ms", "basis")
 """Columns of a query that are about the finding: they override the rule's, or weigh its impact."""
 
@@ -57,15 +59,22 @@ def run(
     """
     outcome = Outcome()
     corpus = Corpus(store.log, table)
-    for rule in rules:
+    for rule in sorted(rules, key=lambda rule: rule.fallback):
         missing = [name for name in rule.needs if store.empty(name)]
         if missing:
             outcome.skipped.append(Skipped(code=rule.code, name=rule.name, category=rule.category, missing=missing))
+            continue
+        if rule.fallback and any(_explains(*hit) for hit in outcome.hits):
+            outcome.passed.append(Passed(code=rule.code, name=rule.name, category=rule.category))
             continue
         values = {**rule.params, **(params or {}).get(rule.name, {})}
         begin = time.perf_counter()
         try:
             hits = _detect(rule, store, corpus, values)
+        except CannotJudge as exc:
+            skipped = Skipped(code=rule.code, name=rule.name, category=rule.category, missing=exc.missing)
+            outcome.skipped.append(skipped)
+            continue
         except Exception as exc:
             message = f"{type(exc).__name__}: {exc}"[:500]
             outcome.errors.append(RuleFailure(code=rule.code, name=rule.name, category=rule.category, message=message))
@@ -78,6 +87,16 @@ def run(
         else:
             outcome.passed.append(Passed(code=rule.code, name=rule.name, category=rule.category))
     return outcome
+
+
+def _explains(rule: Rule, hit: Hit) -> bool:
+    """Whether a hit says what failed, so that nothing has to be guessed."""
+    if rule.trust == "envelope":
+        return False
+    severity = hit.severity or rule.severity
+    if severity == "warning":
+        return "log" in rule.needs and rule.category not in _COSTS
+    return severity in ("error", "critical")
 
 
 def _detect(rule: Rule, store: Store, corpus: Corpus, params: Mapping[str, Any]) -> list[Hit]:

@@ -383,8 +383,10 @@ def _merged(hits: list[Hit]) -> Hit:
     """Join the hits of alternatives into one finding."""
     hits = sorted(hits, key=lambda hit: (-len(hit.captures), _first(hit)))
     whole = hits[0]
+    known = {id(record) for record in whole.records}
     for other in hits[1:]:
-        fresh = [record for record in other.records if all(record is not known for known in whole.records)]
+        fresh = [record for record in other.records if id(record) not in known]
+        known.update(id(record) for record in fresh)
         whole.occurrences += other.occurrences if fresh and len(fresh) == len(other.records) else 0
         whole.records.extend(fresh)
         for name, value in other.captures.items():

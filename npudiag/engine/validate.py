@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -36,7 +37,7 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
 _TEMPLATE_NAME = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _RULE_REQUIRED = ("code", "name", "category", "severity", "confidence", "title", "why", "detect", "tests")
-_RULE_OPTIONAL = ("trust", "fatal", "needs", "params", "caused_by", "remedies", "collect", "references")
+_RULE_OPTIONAL = ("trust", "fatal", "fallback", "needs", "params", "caused_by", "remedies", "collect", "references")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ class _RuleReader(Reader):
             "confidence": lambda node: self.choice(node, "confidence", get_args(Confidence)),
             "trust": lambda node: self.choice(node, "trust", get_args(Trust)),
             "fatal": lambda node: self.truth(node, "fatal"),
+            "fallback": lambda node: self.truth(node, "fallback"),
             "title": lambda node: self._text(node, "title", one_line=True),
             "why": lambda node: self._text(node, "why"),
             "needs": lambda node: self.choices(node, "table in needs", sorted(self.tables)),
@@ -382,8 +384,11 @@ class _RuleReader(Reader):
     def _regex(self, node: Node, what: str) -> str | None:
         pattern = self.strict_text(node, what)
         try:
-            groups = re.compile(pattern).groupindex
-        except (re.error, RecursionError, OverflowError) as error:
+            with warnings.catch_warnings():
+                # What Python only warns of today, as "[[", reads otherwise in another release.
+                warnings.simplefilter("error", FutureWarning)
+                groups = re.compile(pattern).groupindex
+        except (re.error, RecursionError, OverflowError, FutureWarning) as error:
             self.fault(node, f"{what} is not a regular expression: {error}")
             return None
         for name in groups:

@@ -150,6 +150,23 @@ def mindie(code: str, catalogue: Catalogue) -> Entry | None:
     )
 
 
+def hccl(value: int, catalogue: Catalogue) -> Entry | None:
+    """Explain what HCCL prints as ``errNo[0x0000000005010009]``: module 5, part, result; None for other values."""
+    entry = catalogue.hccl.get(str(value & 0xFF))
+    if value >> 24 != 0x05 or value >> 16 & 0xFF > 1 or value >> 8 & 0xFF or entry is None:
+        return None
+    return Entry(
+        code=f"0x{value:016x}",
+        family="hccl",
+        symbol=entry.symbol,
+        severity=entry.severity,
+        trust=entry.trust,
+        means=entry.means,
+        advice=entry.advice,
+        details=(Text(f"HCCL result {entry.code}", f"HCCL 返回值 {entry.code}"),),
+    )
+
+
 def dvpp(value: int, catalogue: Catalogue) -> Entry | None:
     """Explain a code of media processing such as 0xA0058006; None where it is not made of known fields."""
     code = f"0x{value:08X}"

@@ -20,7 +20,7 @@ _MOST_RULES = 6
 
 _CANN = re.compile(r"[EWI][A-Z0-9]\d{4}", re.IGNORECASE)
 _TORCH_NPU = re.compile(r"ERR\d{5}", re.IGNORECASE)
-_MINDIE = re.compile(r"MIE\d{2}[EWI][0-9A-F]{6}", re.IGNORECASE)
+_MINDIE = re.compile(r"MIE\d{2}[0-9A-Z]{0,9}", re.IGNORECASE)
 _SIX = re.compile(r"[1-9]\d{5}")
 _HEX = re.compile(r"0x[0-9A-F]{1,16}", re.IGNORECASE)
 _BARE_HEX = re.compile(r"(?=.*[A-F])[0-9A-F]{8}|0\d{7}", re.IGNORECASE)
@@ -30,14 +30,14 @@ _SWITCH = re.compile(r"\[?(0x[0-9a-f]{8}),[\w,]*\]?", re.IGNORECASE)
 _HEALTH = re.compile(r"health\s*[:= ]\s*(ok|warning|alarm|critical|unknown)", re.IGNORECASE)
 _EXIT = re.compile(r"(?:exit[ _-]?(?:code|status)?|ExitStatus|signal)\s*[:=]?\s*(-?\d{1,3})", re.IGNORECASE)
 _RETURN = re.compile(r"(?:ret(?:urn)?(?:[ _]?code)?|rc|errno|hccl(?: result)?)\s*[:=(\[]?\s*(-?\d{1,4})[)\]]?", re.I)
-_INNER = re.compile(r"(?:inner[ _]?code)\s*[:=]?\s*(0x[0-9a-f]+)", re.IGNORECASE)
+_INNER = re.compile(r"(?:inner[ _]?code|err[ _]?no)\s*[:=]?\s*\[?(0x[0-9a-f]+)\]?", re.IGNORECASE)
 
 IN_TEXT = re.compile(
     r"(?<![0-9A-Za-z_.])(?:"
     r"MIE\d{2}[EW][0-9A-F]{6}|ERR\d{5}|[EW][A-Z0-9]\d{4}(?=[:)\], ]|$)"
     r"|(?:ACL|ACLNN|HCCL|RT)_(?:ERR|E)[A-Z0-9_]+"
     r"|(?:100|107|145|148|161|200|207|245|361|50[07]|545|561)\d{3}(?!\d|\.\d)"
-    r"|0x0?7[01][0-9a-fA-F]{5}(?![0-9a-fA-F])|0xA0[0-9A-F]{2}80[01][0-9A-F](?![0-9a-fA-F])|0x8[0-9a-fA-F]{7}(?![0-9a-fA-F])"
+    r"|0x0?7[01][0-9a-fA-F]{5}(?![0-9a-fA-F])|0x00000000050[01]00[0-9a-fA-F]{2}(?![0-9a-fA-F])|0xA0[0-9A-F]{2}80[01][0-9A-F](?![0-9a-fA-F])|0x8[0-9a-fA-F]{7}(?![0-9a-fA-F])"
     r"|SIG(?:KILL|SEGV|ABRT|TERM|BUS|INT|ILL|FPE|HUP)"
     r")(?![0-9A-Za-z_])"
 )
@@ -172,7 +172,12 @@ def _six_digits(word: str, known: Catalogue) -> Resolved | None:
 
 def _inner_code(word: str, known: Catalogue) -> Resolved | None:
     match = _INNER.fullmatch(word)
-    return _hexadecimal(match[1], known) if match else None
+    if match is None:
+        return None
+    value = int(match[1], 16)
+    # HCCL prints its plain result under the same name, without the number of its module.
+    plain = decode.hccl(value | 0x05000000, known) if word.lower().startswith("err") and value < 0x100 else None
+    return ("hccl", [plain], {}) if plain is not None else _hexadecimal(match[1], known)
 
 
 def _hexadecimal(word: str, known: Catalogue) -> Resolved | None:
@@ -202,6 +207,9 @@ def _hexadecimal(word: str, known: Catalogue) -> Resolved | None:
         group = code[:6]
         near = {c: e for c in known.runtime if c.startswith(group) and (e := decode.runtime(int(c, 16), known))}
         return "runtime", [], near
+    result = decode.hccl(value, known)
+    if result is not None:
+        return "hccl", [result], {}
     # What is left has the shape of an error register printed alone.
     entry = decode.registers([value], known)
     return ("aicore", [entry], {}) if entry and value else None

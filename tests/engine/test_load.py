@@ -12,6 +12,7 @@ from textwrap import dedent
 
 import pytest
 
+from npudiag import plugins
 from npudiag.engine import load
 from npudiag.engine.load import PackSource, RulePack, load_pack
 from npudiag.engine.model import Near, Signature, Where
@@ -308,7 +309,9 @@ def test_all_faults_of_a_file_come_at_once_with_their_places(tmp_path: Path) -> 
             expect: {findings: one}
         """
     )
-    keys = "code, name, category, severity, confidence, title, why, detect, tests, trust, fatal, needs, params"
+    keys = (
+        "code, name, category, severity, confidence, title, why, detect, tests, trust, fatal, fallback, needs, params"
+    )
     assert faults_of(tmp_path, text) == [
         "1:7: code 'abc1' must be 3 capital letters and 3 digits, like HCC104",
         "2:7: name 'Peer_Silent' must be kebab-case: small letters and digits joined by single -",
@@ -369,6 +372,10 @@ def test_all_faults_of_a_file_come_at_once_with_their_places(tmp_path: Path) -> 
         ('{signature: {all: ["ab\\ncde"]}}', ["8:28: a literal in signature.all must be one line; use regex with"]),
         ("{signature: {all: [abcde, abcde]}}", ["8:35: 'abcde' stands twice in signature.all"]),
         ("{signature: {all: [abcde], regex: '('}}", ["8:43: signature.regex is not a regular expression: missing )"]),
+        (
+            "{signature: {all: [abcde], regex: '[[a]b]'}}",
+            ["8:43: signature.regex is not a regular expression: Possible nested set"],
+        ),
         (
             "{signature: {all: [abcde], regex: '(?P<a-b>x)'}}",
             ["8:43: signature.regex is not a regular expression: bad character in group name"],
@@ -602,7 +609,7 @@ def test_tags_anchors_and_further_documents_are_refused(tmp_path: Path) -> None:
         "4:11: tag tag:yaml.org,2002:python/name:os.system is not accepted; write a plain or quoted value",
         "5:13: anchor &c is not accepted; write the value out where it is needed",
         "6:1: unknown key '<<' in the rule; allowed: code, name, category, severity, confidence, title, why, detect, "
-        "tests, trust, fatal, needs, params, caused_by, remedies, collect, references",
+        "tests, trust, fatal, fallback, needs, params, caused_by, remedies, collect, references",
         "6:5: alias *c is not accepted; write the value out",
         "23:1: a second document; a file holds exactly one",
     ]
@@ -711,14 +718,17 @@ def test_installed_packs_are_found_by_their_entry_points(tmp_path: Path, monkeyp
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-rules\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[npudiag.rules]\nACM = acme_rules\n")
     monkeypatch.syspath_prepend(str(tmp_path))
+    plugins._all.cache_clear()
     [installed] = load.installed_packs()
     assert installed == PackSource(tmp_path / "acme_rules", "ACM", "installed")
     assert [rule.code for rule in load_pack([installed]).rules] == ["ACM001"]
     sources = load.pack_sources([Path("c")], [Path("b")])
     assert [each.origin for each in sources] == ["shipped", "installed", "config", "command-line"]
     (info / "entry_points.txt").write_text("[npudiag.rules]\nacme = acme_rules\nBAD = acme_no_such_package\n")
+    plugins._all.cache_clear()
     with pytest.raises(RuleError) as caught:
         load.installed_packs()
+    plugins._all.cache_clear()
     assert len(caught.value.faults) == 2
 
 

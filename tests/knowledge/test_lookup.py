@@ -27,6 +27,9 @@ def pack() -> RulePack:
         ("W40011", "E4", "cache"),
         ("WE0001", "EE", "supported"),
         ("EE9999", "EE", "Inner error"),
+        ("0x0000000005010009", "hccl", "waited too long"),
+        ("errNo[0x0000000005000006]", "hccl", "did not find"),
+        ("errNo[0x0000000000000009]", "hccl", "waited too long"),
         ("EZ9042", "EZ", "inner error"),
         ("ERR02200", "torch_npu", "HCCL"),
         ("ERR01005", "torch_npu", "operator"),
@@ -190,3 +193,14 @@ def test_meanings_for_a_document() -> None:
     found = meanings(["EI0006", "nothing"])
     assert list(found) == ["EI0006"]
     assert set(found["EI0006"]) == {"en", "zh"}
+
+
+def test_results_of_hccl_are_no_error_registers() -> None:
+    assert lookup("0x0000000005010009").entries[0].symbol == "HCCL_E_TIMEOUT"
+    assert lookup("0x0000000005020009").family is not None
+    assert lookup("0x800000").family.id == lookup("0x0000000005020009").family.id  # type: ignore[union-attr]
+
+
+def test_a_code_of_a_family_with_the_wrong_length_is_of_the_family() -> None:
+    told = lookup("MIE05E99999")
+    assert not told.entries and told.family is not None and told.nearest

@@ -302,43 +302,49 @@ def test_new_replaces_a_shipped_rule_and_adds_to_the_shipped_pack_at_home(world:
 
 
 def test_docs_are_written_once_and_checked(tmp_path: Path, world: Path) -> None:
+    def pages() -> list[str]:
+        return sorted(path.relative_to(out).as_posix() for path in out.rglob("*.md"))
+
     out = tmp_path / "docs"
     assert run("docs", "--out", out, "--check").exit_code == 1
     assert not out.exists()
     assert run("docs", "--out", out).exit_code == 0
-    assert sorted(path.name for path in out.iterdir()) == ["comm.md", "index.md", "net.md"]
+    assert pages() == ["comm/ABC001-peer-silent.md", "index.md", "net/ABC002-peer-gone.md"]
     assert run("docs", "--out", out, "--check").exit_code == 0
-    (out / "notes.md").write_text("# My own\n")
+    (out / "net" / "notes.md").write_text("# My own\n")
+    (out / "net.md").write_text(rule_docs.MARK + "\n# Of an earlier release\n")
     (world / "net" / "ABC002-peer-gone.yaml").unlink()
     checked = run("docs", "--out", out, "--check")
     assert checked.exit_code == 1
     assert [line.split(" is not")[0] for line in checked.stdout.splitlines()] == [
         str(out / "index.md"),
+        str(out / "net" / "ABC002-peer-gone.md"),
         str(out / "net.md"),
     ]
     assert run("docs", "--out", out).exit_code == 0
-    assert sorted(path.name for path in out.iterdir()) == ["comm.md", "index.md", "notes.md"]
+    assert pages() == ["comm/ABC001-peer-silent.md", "index.md", "net/notes.md"]
 
 
 def test_docs_leave_files_of_others_alone(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "comm.md").write_text("# My own\n")
+    (tmp_path / "docs" / "comm").mkdir(parents=True)
+    own = tmp_path / "docs" / "comm" / "ABC001-peer-silent.md"
+    own.write_text("# My own\n")
     error = run("docs", "--out", tmp_path / "docs").exception
     assert isinstance(error, UsageError) and "was not made by npudiag rules docs" in error.message
-    assert (tmp_path / "docs" / "comm.md").read_text() == "# My own\n"
+    assert own.read_text() == "# My own\n"
 
 
 def test_the_pages_say_what_the_rules_say(world: Path) -> None:
     pages = rule_docs.pages(load_pack([PackSource(world, None, "shipped")], with_tests=True))
     assert pages == rule_docs.pages(load_pack([PackSource(world, None, "shipped")], with_tests=True))
-    assert "| [ABC002](net.md#abc002-peer-gone) | peer-gone | Rank ‹peer› \\<silent\\> on ‹node› |" in pages["index.md"]
-    page = pages["net.md"]
-    assert page.startswith(rule_docs.MARK + "\n")
+    row = "| [ABC002](net/ABC002-peer-gone.md) | peer-gone | Rank ‹peer› \\<silent\\> on ‹node› |"
+    assert row in pages["index.md"]
+    page = pages["net/ABC002-peer-gone.md"]
+    assert page.startswith(rule_docs.MARK + "\n\n# ABC002 peer-gone\n")
     for part in (
-        "## ABC002 peer-gone\n",
         "**rank ‹peer› 无响应（‹node›）**\n",
         "hccl-timeout · critical · confidence high · trust specific · ends the job · reads `log`\n",
-        "found too: [peer-silent](comm.md#abc001-peer-silent).\n",
+        "found too: [peer-silent](../comm/ABC001-peer-silent.md).\n",
         "1. Raise the limit. (env, safe)  \n   调大上限。\n   - Expect: Fewer / 减少\n",
         "   ```shell\n   export HCCL_EXEC_TIMEOUT=3600\n   ```\n",
         "2. Look at \\*it\\*. (command, review, for torch_npu)  \n",
