@@ -20,6 +20,8 @@ Trust = Literal["cause", "specific", "generic", "envelope"]
 Disposition = Literal["safe", "review", "risky"]
 EvidenceKind = Literal["log", "rows", "series", "metric", "absence"]
 RemedyKind = Literal["flag", "env", "config", "command", "code", "hardware", "collect"]
+ChartKind = Literal["curves", "bars", "grid"]
+AxisName = Literal["step", "second", "reading", "rank"]
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error", "critical")
 """Severities from the mildest to the worst."""
@@ -93,7 +95,7 @@ class Problem(msgspec.Struct, kw_only=True):
     path: str
     reason: str
     """``unreadable`` ``truncated`` ``corrupt`` ``bomb`` ``vanished`` ``unsupported`` ``escape`` ``loop`` ``special``
-    ``grew`` ``limit``"""
+    ``grew`` ``limit`` ``duplicate``"""
     message: str
     line: int | None = None
     lost: bool = True
@@ -139,6 +141,8 @@ class Coverage(msgspec.Struct, kw_only=True):
     problems: list[Problem] = []
     complete: bool = True
     """False where a problem lost part of the input."""
+    i18n: dict[str, dict[str, list[str]]] = {}
+    """``{"zh": {"clock_notes": [..]}}``"""
 
 
 class Impact(msgspec.Struct, kw_only=True):
@@ -239,6 +243,10 @@ class Finding(msgspec.Struct, kw_only=True):
     caused_by: list[str] = []
     """Ids of the findings that explain this one."""
     runner_up: RunnerUp | None = None
+    reasons: list[str] = []
+    """Why this is taken for the cause, and why the runner-up is not; for roots."""
+    settle: str = ""
+    """What would settle the matter; for roots."""
     collect: list[str] = []
     references: list[str] = []
     captures: dict[str, Any] = {}
@@ -246,7 +254,8 @@ class Finding(msgspec.Struct, kw_only=True):
     suppressed: dict[str, str] | None = None
     fingerprint: str = ""
     i18n: dict[str, dict[str, Any]] = {}
-    """``{"zh": {"title": .., "summary": .., "remedies": [{"text","expect","verify"}], "collect": [..]}}``"""
+    """``{"zh": {"title": .., "summary": .., "remedies": [{"text","expect","verify"}], "collect": [..],
+    "reasons": [..], "settle": .., "runner_up": {"why_not": ..}}}``"""
 
 
 class Passed(msgspec.Struct, kw_only=True):
@@ -285,6 +294,90 @@ class Verdict(msgspec.Struct, kw_only=True):
     i18n: dict[str, dict[str, str]] = {}
 
 
+class Curve(msgspec.Struct, kw_only=True):
+    """One line of a chart, or one part of its bars."""
+
+    name: str
+    values: list[float | None]
+    """One per place of the chart's `x`; None where there is nothing to show."""
+    marks: list[int] = []
+    """Places that stand out, as indexes into `values`; thinning keeps them."""
+
+
+class Panel(msgspec.Struct, kw_only=True):
+    """Curves of one quantity."""
+
+    name: str
+    """``loss``, ``grad_norm``, ``step_time_ms``, ``kv_usage_pct``, ...: mostly the column of the table."""
+    unit: str = ""
+    curves: list[Curve]
+    limit: float | None = None
+    """What the quantity is to be held against."""
+    limit_name: Literal["", "capacity", "median"] = ""
+
+
+class Grid(msgspec.Struct, kw_only=True):
+    """A value for each pair of row and column, one byte each."""
+
+    unit: str = ""
+    row_name: str
+    rows: list[int]
+    column_name: str
+    columns: list[int]
+    """First number of each column; several are put together where there are too many."""
+    low: float
+    """Value of byte 0."""
+    high: float
+    """Value of byte 254; bytes between are linear."""
+    cells: str
+    """Base64, row by row; 255 where there is no value."""
+
+
+class Phase(msgspec.Struct, kw_only=True):
+    """A stretch of the job."""
+
+    name: Literal["starting", "training", "silent", "afterwards"]
+    first: float
+    last: float
+    """Seconds on the chart's axis."""
+
+
+class Happening(msgspec.Struct, kw_only=True):
+    """Something that happened at a moment of the job."""
+
+    kind: str
+    """``save``, ``load``, ``validation``, ``failure``, ``end``, ...: as in table ``train_events``."""
+    at: float
+    """Seconds on the chart's axis."""
+    step: int | None = None
+    path: str = ""
+    line: int | None = None
+
+
+class Chart(msgspec.Struct, kw_only=True):
+    """The numbers behind one chart, thinned to what a screen can show; extremes and marks are always kept."""
+
+    name: str
+    """``job``, ``loss``, ``pace``, ``breakdown``, ``skew``, ``links``, ``memory``, ``npu``, ``serving``, ..."""
+    kind: ChartKind
+    about: str = ""
+    """Which one it is of several: a transport, an engine, ..."""
+    table: str = ""
+    """Table that holds all the numbers."""
+    file: str = ""
+    """Input they come from; empty where they come from several."""
+    rows: int = 0
+    """Rows of the table that the chart stands for."""
+    x_name: AxisName = "step"
+    start: str | None = None
+    """Time at second 0, clock of the log."""
+    x: list[float] = []
+    panels: list[Panel] = []
+    grid: Grid | None = None
+    phases: list[Phase] = []
+    happenings: list[Happening] = []
+
+
 class Result(msgspec.Struct, kw_only=True):
     """The whole document."""
 
@@ -301,7 +394,10 @@ class Result(msgspec.Struct, kw_only=True):
     passed: list[Passed] = []
     skipped: list[Skipped] = []
     errors: list[RuleFailure] = []
+    charts: list[Chart] = []
     facts: dict[str, Any] = {}
+    snapshot: dict[str, Any] = {}
+    """What a comparison with another run needs; empty where the input has nothing to compare."""
     timings: dict[str, float] = {}
     """Seconds per stage."""
 

@@ -3,15 +3,26 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
+import re
+
 from npudiag.result import (
     Change,
+    Chart,
     Coverage,
+    Curve,
     Evidence,
     Finding,
+    Grid,
+    Happening,
     Impact,
     Input,
     LevelMinute,
+    Panel,
     Passed,
+    Phase,
     Place,
     Problem,
     Remedy,
@@ -557,6 +568,30 @@ HOSTILE_TEXTS = [
 """What a log may hold; every one must be shown and none may do anything."""
 
 
+def hostile_charts() -> list[Chart]:
+    """Return charts whose names are texts of the log, and charts whose parts do not fit together."""
+    text = HOSTILE_TEXTS[0]
+    curve = Curve(name=text, values=[1.0, None, 3.0], marks=[-1, 1, 99])
+    grid = Grid(
+        unit=text, row_name=text, rows=[0, 1], column_name=text, columns=[0, 1], low=0.0, high=1e308, cells="AAEC/w=="
+    )
+    return [
+        Chart(name=text, kind="curves", about=text, table=text, file=text, x=[1.0, 2.0, 2.0],
+              panels=[Panel(name=text, unit=text, curves=[curve] * 4, limit=1e308, limit_name="capacity")]),
+        Chart(name="loss", kind="curves", x=[1.0], panels=[Panel(name="loss", curves=[curve])]),
+        Chart(name="pace", kind="curves", x=[], panels=[]),
+        Chart(name="breakdown", kind="bars", x=[1e300], panels=[Panel(name=text, curves=[Curve(name=text, values=[-5.0])])]),
+        Chart(name="links", kind="grid", about=text, grid=grid),
+        Chart(name="activity", kind="grid", start=text, grid=Grid(unit="", row_name="rank", rows=[0], column_name="minute",
+              columns=[10**15], low=0.0, high=400.0, cells="Bw==")),
+        Chart(name="skew", kind="grid", grid=Grid(unit="", row_name="rank", rows=[0, 1], column_name="step", columns=[1],
+              low=0.0, high=1.0, cells="not base64")),
+        Chart(name="job", kind="curves", start="9999-12-31T23:59:59", x=[1e308, -1e308], x_name="second",
+              phases=[Phase(name="training", first=-1e308, last=1e308)],
+              happenings=[Happening(kind=text, at=1e308, path=text)]),
+    ]  # fmt: skip
+
+
 def hostile() -> Result:
     """Return a document with attacks in every text that comes from the input."""
     findings = []
@@ -644,12 +679,143 @@ def hostile() -> Result:
         passed=[Passed(code="BAD104", name=HOSTILE_TEXTS[0])],
         skipped=[Skipped(code="BAD105", name=HOSTILE_TEXTS[1], missing=[HOSTILE_TEXTS[0]])],
         errors=[RuleFailure(code="BAD106", name=HOSTILE_TEXTS[0], message=HOSTILE_TEXTS[1])],
+        charts=hostile_charts(),
         facts={text[:30]: {text[:20]: [text, {"x": text}]} for text in HOSTILE_TEXTS},
         timings={HOSTILE_TEXTS[1]: 1.0},
     )
 
 
+def translations(page: str) -> list[str]:
+    """Return the texts of the other language that a page holds packed."""
+    match = re.search(r'<script type="text/plain" id="words">([^<]*)</script>', page)
+    found: list[str] = json.loads(gzip.decompress(base64.b64decode(match[1]))) if match else []
+    return found
+
+
+def grid_cells(rows: list[list[int]]) -> str:
+    """Return a grid's bytes as the document holds them."""
+    return base64.b64encode(bytes(cell for row in rows for cell in row)).decode()
+
+
+def charts() -> list[Chart]:
+    """Return one chart of every kind, in which rank 5 or card 5 is to be seen."""
+    steps = [float(step) for step in range(1, 121)]
+    loss = [round(3.0 - step / 100 + (2.5 if step == 60 else 0), 3) for step in range(1, 121)]
+    seconds = [30.0 * i for i in range(40)]
+
+    def cards(usual: float, odd: float) -> list[Curve]:
+        return [
+            Curve(
+                name=str(card),
+                values=[odd if card == 5 and 10 <= i < 20 else usual + (i + card) % 3 for i in range(40)],
+            )
+            for card in range(8)
+        ]
+
+    return [
+        Chart(
+            name="job", kind="curves", table="train_events", file="job-0412/train_0412.log", rows=120, x_name="second",
+            start="2026-04-12T08:10:00", x=[25.0 * i for i in range(120)],
+            panels=[Panel(name="step_time_ms", unit="ms", limit=2400.0, limit_name="median",
+                          curves=[Curve(name="step_time_ms", values=[2400.0 + i % 7 for i in range(120)])])],
+            phases=[Phase(name="starting", first=0.0, last=400.0), Phase(name="training", first=400.0, last=3000.0),
+                    Phase(name="silent", first=3000.0, last=3900.0), Phase(name="training", first=3900.0, last=4000.0)],
+            happenings=[Happening(kind="save", at=900.0, step=30, path="job-0412/train_0412.log", line=51),
+                        Happening(kind="failure", at=4000.0, path="job-0412/train_0412.log", line=99)],
+        ),
+        Chart(
+            name="loss", kind="curves", table="train_steps", file="job-0412/train_0412.log", rows=12_000, x=steps,
+            panels=[Panel(name="loss", curves=[Curve(name="loss", values=[*loss], marks=[59])]),
+                    Panel(name="grad_norm", curves=[Curve(name="grad_norm", values=[None, *[0.8] * 119], marks=[0])])],
+        ),
+        Chart(
+            name="pace", kind="curves", table="train_steps", rows=120, x=steps,
+            panels=[Panel(name="step_time_ms", unit="ms", limit=2400.0, limit_name="median",
+                          curves=[Curve(name="step_time_ms", values=[4800.0 if s == 80 else 2400.0 for s in steps])])],
+        ),
+        Chart(
+            name="breakdown", kind="bars", table="prof_steps", rows=80, x_name="rank", x=[float(r) for r in range(8)],
+            panels=[Panel(name="step_ms", unit="ms", curves=[
+                Curve(name="computing", values=[27.0 if r == 5 else 20.0 for r in range(8)]),
+                Curve(name="communication", values=[1.0 if r == 5 else 8.0 for r in range(8)]),
+                Curve(name="free", values=[0.1] * 8)])],
+        ),
+        Chart(
+            name="step_times", kind="grid", table="train_steps", rows=8000,
+            grid=Grid(unit="ms", row_name="rank", rows=list(range(8)), column_name="step", columns=list(range(0, 500, 10)),
+                      low=2000.0, high=4540.0,
+                      cells=grid_cells([[254 if r == 5 and 20 <= c < 25 else 40 for c in range(50)] for r in range(8)])),
+        ),
+        Chart(
+            name="links", kind="grid", about="RDMA", table="prof_links", rows=56,
+            grid=Grid(unit="GB/s", row_name="sender", rows=list(range(8)), column_name="receiver", columns=list(range(8)),
+                      low=0.0, high=25.4,
+                      cells=grid_cells([[255 if a == b else 30 if (a, b) == (5, 2) else 250 for b in range(8)] for a in range(8)])),
+        ),
+        Chart(
+            name="activity", kind="grid", table="log_counts", rows=96, start="2026-04-12T08:00",
+            grid=Grid(unit="log10", row_name="rank", rows=list(range(8)), column_name="minute", columns=list(range(12)),
+                      low=0.0, high=3.0,
+                      cells=grid_cells([[255 if r == 5 and c > 6 else 120 for c in range(12)] for r in range(8)])),
+        ),
+        Chart(
+            name="npu", kind="curves", table="npu_samples", rows=320, x_name="second", start="2026-04-12T08:10:00", x=seconds,
+            panels=[Panel(name="util_pct", unit="%", curves=cards(80.0, 80.0)),
+                    Panel(name="clock_mhz", unit="MHz", curves=cards(1800.0, 1350.0)),
+                    Panel(name="temp_c", unit="°C", curves=cards(60.0, 91.0))],
+        ),
+        Chart(
+            name="memory", kind="curves", table="npu_samples", rows=320, x_name="second", start="2026-04-12T08:10:00", x=seconds,
+            panels=[Panel(name="hbm_used_mb", unit="MB", limit=65_536.0, limit_name="capacity", curves=cards(51_000.0, 64_000.0))],
+        ),
+        Chart(
+            name="serving", kind="curves", table="serving", rows=40, x_name="second", start="2026-04-12T08:10:00", x=seconds,
+            panels=[Panel(name="kv_usage_pct", unit="%", curves=[Curve(name="0", values=[2.5 * i for i in range(40)])]),
+                    Panel(name="waiting", curves=[Curve(name="0", values=[float(max(0, i - 30)) for i in range(40)])])],
+        ),
+        Chart(
+            name="memory_peaks", kind="bars", table="prof_memory", rows=8, x_name="rank", x=[float(r) for r in range(8)],
+            panels=[Panel(name="memory", unit="MB", curves=[
+                Curve(name="allocated", values=[41_000.0] * 8), Curve(name="reserved", values=[7000.0] * 8)])],
+        ),
+    ]  # fmt: skip
+
+
+def cost_finding(number: int, code: str, name: str, lost_pct: float) -> Finding:
+    """Return a finding that costs time."""
+    return Finding(
+        id=f"f{number}",
+        code=code,
+        name=name,
+        category="performance",
+        severity="warning",
+        confidence="medium",
+        role="contributing",
+        impact=Impact(lost_pct=lost_pct, basis="exposed communication over step time"),
+        title=f"{name.replace('-', ' ')} costs {lost_pct} % of the time",
+        summary="The rest of the ranks waits meanwhile.",
+        scope=Scope(ranks=[5]),
+        i18n={"zh": {"title": f"{name} 损失 {lost_pct} % 的时间", "summary": "其余 Rank 在此期间等待。"}},
+    )
+
+
+def charted() -> Result:
+    """Return a job with every chart, and findings that cost time."""
+    result = healthy()
+    result.verdict = Verdict(text="Warning: rank 5 is slow.", confidence="medium", status="findings",
+                             i18n={"zh": {"text": "警告：Rank 5 偏慢。"}})  # fmt: skip
+    result.findings = [
+        cost_finding(1, "PRO006", "slow-rank", 24.5),
+        cost_finding(2, "PRO001", "communication-bound", 3.5),
+        cost_finding(3, "PRF101", "step-time-slow-stretch", 11.0),
+    ]
+    result.findings[0].role = "root"
+    result.charts = charts()
+    return result
+
+
 DOCUMENTS = {
+    "charted": charted,
     "job": job,
     "healthy": healthy,
     "insufficient": insufficient,

@@ -131,7 +131,7 @@ def test_language_switch(browser: Any, pages: dict[str, Path]) -> None:
         page = visit.page
         assert page.locator("h1").inner_text().startswith("The job died")
         page.click("#lang")
-        assert page.evaluate("document.documentElement.lang") == "zh"
+        playwright_api().expect(page.locator("html")).to_have_attribute("lang", "zh")
         assert page.locator("h1").inner_text().startswith("任务在第")
         assert page.title().startswith("任务在第")
         assert "What to do" not in page.locator("main").inner_text()
@@ -211,7 +211,7 @@ def test_keys_and_filter(browser: Any, pages: dict[str, Path]) -> None:
         page.keyboard.press("/")
         page.keyboard.type("rank 3 waited")
         assert page.locator("#f5").is_visible() and not page.locator("#f6").is_visible()
-        assert page.url.endswith("#q=rank%203%20waited")
+        assert address(page).endswith("#q=rank%203%20waited")
         page.keyboard.press("Escape")
         assert page.locator("#f6").is_visible()
         page.click("#unfold")
@@ -229,9 +229,150 @@ def test_keyboard_reaches_every_control(browser: Any, pages: dict[str, Path]) ->
             seen.add(page.evaluate("document.activeElement.id || document.activeElement.getAttribute('href')"))
         assert {"lang", "theme", "save", "filter", "#coverage"} <= seen
         names = page.evaluate(
-            "[...document.querySelectorAll('button')].map(b => b.getAttribute('aria-label') || b.innerText)"
+            "[...document.querySelectorAll('button')].map(b => b.getAttribute('aria-label') || b.textContent)"
         )
         assert all(name.strip() for name in names)
+
+
+def address(page: Any) -> str:
+    """Return the part of the address behind the file, as the page itself sees it at once."""
+    found: str = page.evaluate("location.href.slice(location.href.indexOf('.html') + 5)")
+    return found
+
+
+def visible(page: Any) -> set[str]:
+    """Return the ids of the findings that the filters leave."""
+    found: list[str] = page.evaluate(
+        "[...document.querySelectorAll('details.finding')].filter(e => !e.closest('[hidden]')).map(e => e.id)"
+    )
+    return set(found)
+
+
+def test_filters_and_the_address_that_keeps_them(browser: Any, pages: dict[str, Path]) -> None:
+    with Visit(browser, pages["job"]) as visit:
+        page = visit.page
+        everything = visible(page)
+        page.check("input[value=warning]", force=True)
+        warnings = visible(page)
+        assert address(page).endswith("#s=warning") and warnings < everything
+        page.uncheck("input[value=warning]", force=True)
+        page.select_option("#category", "hccl-timeout")
+        timeouts = visible(page)
+        # The cause stays, with what it holds.
+        assert "f1" in timeouts and timeouts < everything
+        page.fill("#rank", "3")
+        assert address(page).endswith("#c=hccl-timeout&r=3")
+        assert visible(page) == {"f1", "f5"}
+        assert " of " in page.locator("#count").inner_text()
+        link = visit.url + address(page)
+        page.click("#clear")
+        assert visible(page) == everything and address(page) == "#"
+        page.goto("about:blank")
+        page.goto(link)
+        assert visible(page) == {"f1", "f5"} and page.input_value("#rank") == "3"
+        page.fill("#filter", "no such words")
+        assert page.locator("#none").is_visible()
+        # A link to a finding shows it whatever is filtered.
+        page.evaluate("location.hash = '#f3'")
+        playwright_api().expect(page.locator("#f3 > .body")).to_be_visible()
+        visit.requests[:] = [visit.url]
+
+
+def test_keys_switch_and_explain_themselves(browser: Any, pages: dict[str, Path]) -> None:
+    with Visit(browser, pages["charted"]) as visit:
+        page = visit.page
+        expect = playwright_api().expect
+        page.keyboard.press("?")
+        expect(page.locator("#keys")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page.locator("#keys")).to_be_hidden()
+        page.keyboard.press("l")
+        expect(page.locator("#chart-1 h3")).to_have_text("Loss 是否正常下降，梯度是否平稳？")
+        assert page.evaluate("document.documentElement.lang") == "zh" and address(page).endswith("#lang=zh")
+        page.keyboard.press("l")
+        expect(page.locator("#chart-1 h3")).to_have_text("Does the loss fall, and do the gradients stay calm?")
+        page.keyboard.press("j")
+        page.keyboard.press("o")
+        assert page.locator("#f1").get_attribute("open") is None
+        page.keyboard.press("e")
+        assert page.evaluate("document.querySelectorAll('main details:not([open])').length") == 0
+
+
+def test_charts_are_read_under_the_pointer_and_by_keys(browser: Any, pages: dict[str, Path]) -> None:
+    with Visit(browser, pages["charted"], reduced_motion="reduce") as visit:
+        page = visit.page
+        expect = playwright_api().expect
+        tip = page.locator(".tip")
+
+        def point(selector: str, x: float, y: float) -> None:
+            plate = page.locator(selector).first
+            plate.scroll_into_view_if_needed()
+            box = plate.bounding_box()
+            page.mouse.move(box["x"] + box["width"] * x, box["y"] + box["height"] * y)
+
+        point("#chart-1 .pl", 59.2 / 119, 0.5)
+        expect(tip).to_contain_text("step 60")
+        expect(tip).to_contain_text("loss 4.9")
+        point("#chart-3 .pl", 5.5 / 8, 0.5)
+        expect(tip).to_contain_text("rank 5")
+        expect(tip).to_contain_text("computing 27 ms")
+        point("#chart-4 .pl", 22.5 / 50, 5.5 / 8)
+        expect(tip).to_contain_text("step 220")
+        expect(tip).to_contain_text("4,540 ms")
+        page.mouse.move(0, 0)
+        expect(tip).to_be_hidden()
+        point("#timeline .la", 0.5, 0.5)
+        expect(tip).to_contain_text("2026-04-12 08:48:")
+        expect(tip).to_contain_text("INFO 246")
+        page.mouse.move(0, 0)
+        expect(tip).to_be_hidden()
+        page.locator("#chart-5 .plot").focus()
+        for key in ["ArrowDown"] * 5 + ["ArrowRight"] * 2:
+            page.keyboard.press(key)
+        expect(tip).to_contain_text("sender 5")
+        expect(tip).to_contain_text("receiver 2")
+        expect(tip).to_contain_text("3 GB/s")
+
+
+def accessibility_checker() -> str:
+    """Return the source of axe-core, which the test evaluates in the page: the policy lets no script be added."""
+    try:
+        from importlib.resources import files
+
+        return (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+    except ModuleNotFoundError:
+        if os.environ.get("CI"):
+            pytest.fail("axe-core is not installed, which CI needs to check the report with")
+        pytest.skip("axe-core is not installed")
+
+
+@pytest.mark.parametrize("name", ["charted", "job", "hostile"])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
+def test_nothing_keeps_people_out(browser: Any, pages: dict[str, Path], name: str, width: int, scheme: str) -> None:
+    source = accessibility_checker()
+    options = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme, "reduced_motion": "reduce"}
+    with Visit(browser, pages[name], **options) as visit:
+        page = visit.page
+        page.evaluate("document.querySelectorAll('details').forEach(item => { item.open = true; })")
+        page.evaluate(source)
+        report = page.evaluate(
+            "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']})"
+        )
+        grave = [
+            (item["id"], item["impact"], [node["html"][:200] for node in item["nodes"][:3]])
+            for item in report["violations"]
+            if item["impact"] in ("serious", "critical")
+        ]
+        assert grave == []
+        assert len(report["passes"]) > 20
+
+
+def test_links_to_findings_are_copied(browser: Any, pages: dict[str, Path]) -> None:
+    with Visit(browser, pages["job"], permissions=["clipboard-read", "clipboard-write"]) as visit:
+        page = visit.page
+        page.locator("#f1 .deep").first.click()
+        playwright_api().expect(page.locator("#said")).to_have_text("copied")
+        assert page.evaluate("navigator.clipboard.readText()") == f"{visit.url}#f1"
 
 
 @pytest.mark.parametrize("scripts", [True, False])

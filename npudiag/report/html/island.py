@@ -17,6 +17,11 @@ _ISLAND = re.compile(r'<script type="(application/json|text/plain)" id="result">
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
+def packed(data: bytes) -> str:
+    """Return bytes as Base64 of gzip, the same for the same bytes."""
+    return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode("ascii")
+
+
 def embed(result: Result, *, room: int) -> str:
     """Return the script element that holds the document.
 
@@ -27,7 +32,7 @@ def embed(result: Result, *, room: int) -> str:
     kind = "application/json"
     text = re.sub("[<>&\u2028\u2029]", lambda m: _ESCAPES[m.group()], data.decode("utf-8"))
     if len(text.encode("utf-8")) > room:
-        kind, text = "text/plain", base64.b64encode(gzip.compress(data, 9, mtime=0)).decode("ascii")
+        kind, text = "text/plain", packed(data)
     return f'<script type="{kind}" id="result">{text}</script>'
 
 

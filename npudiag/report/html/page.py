@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from npudiag.report import figures
+from npudiag.report import figures, gate, preflight, readings
 from npudiag.report.changes import before_after, merged, place
-from npudiag.report.html import charts, views
+from npudiag.report.chart_texts import QUANTITY, Page, Say
+from npudiag.report.html import charts, draw, views
+from npudiag.report.html.bilingual import Bilingual, shown
 from npudiag.report.html.island import embed
 from npudiag.report.html.policy import content_security_policy
-from npudiag.report.localise import verdict_text, words
-from npudiag.report.safe_text import visible, visible_block
+from npudiag.report.html.timeline import distinct, timeline
+from npudiag.report.localise import verdict_text
+from npudiag.report.safe_text import visible, visible_block, visible_word
 from npudiag.report.shell import quote
 from npudiag.report.story import fold, tell
 from npudiag.report.texts import (
@@ -33,61 +37,23 @@ from npudiag.report.texts import (
     Text,
     as_lang,
     number,
-    say,
 )
-from npudiag.result import Finding, Result
+from npudiag.result import Chart, Finding, Result
 
-_MAX_TEXT = 2000
 _MAX_HEADING = 500
+_CHARTS = (
+    "loss", "breakdown", "npu", "serving", "step_times", "links", "activity", "memory", "pace", "skew", "memory_peaks",
+)  # fmt: skip
+_MOST_RELATED = 3
+_SEEN_IN = {
+    "numerics": ("loss",),
+    "performance": ("breakdown", "pace", "step_times", "npu", "serving"),
+    "device-fault": ("npu",),
+    "out-of-memory": ("memory", "memory_peaks"),
+    "hccl-timeout": ("activity",),
+    "kv-cache": ("serving",),
+}
 _ANCHOR = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}\Z")
-
-
-def both(en: str, zh: str) -> Markup:
-    """Return a text in both languages, of which the style sheet shows one."""
-    if en == zh:
-        return escape(en)
-    return Markup('<span lang="en">{}</span><span lang="zh">{}</span>').format(en, zh)
-
-
-def ui(text: Text, **values: object) -> Markup:
-    """Return one of the report's own texts in both languages."""
-    return both(say(text, "en", **values), say(text, "zh", **values))
-
-
-def shown(text: str, most: int = _MAX_TEXT) -> str:
-    """Return a text of the document, harmless and of a length that is read."""
-    text = visible(text[: 2 * most])
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """Texts of one finding in both languages, ready for the template."""
-
-    title: Markup
-    summary: Markup
-    remedies: list[tuple[Markup, Markup, Markup]]
-    collect: list[Markup]
-    why_not: Markup
-
-
-def texts(finding: Finding) -> Texts:
-    """Return the texts of a finding in both languages."""
-    en, zh = words(finding, "en"), words(finding, "zh")
-
-    def pair(left: str, right: str, most: int = _MAX_TEXT) -> Markup:
-        return both(shown(left, most), shown(right, most))
-
-    return Texts(
-        title=pair(en.title, zh.title, _MAX_HEADING),
-        summary=pair(en.summary, zh.summary),
-        remedies=[
-            (pair(a.text, b.text), pair(a.expect, b.expect), pair(a.verify, b.verify))
-            for a, b in zip(en.remedies, zh.remedies, strict=True)
-        ],
-        collect=[pair(a, b) for a, b in zip(en.collect, zh.collect, strict=True)],
-        why_not=pair(en.why_not, zh.why_not),
-    )
 
 
 def anchor(finding: Finding) -> str:
@@ -95,25 +61,39 @@ def anchor(finding: Finding) -> str:
     return finding.id if _ANCHOR.match(finding.id) else "x" + finding.id.encode("utf-8", "replace").hex()[:40]
 
 
-def chips(finding: Finding) -> list[Markup]:
-    """Return whom a finding is about and what it cost."""
-    scope, impact = finding.scope, finding.impact
-    found = [
-        ui(text, n=len(values), list=figures.ranges(values))
-        for text, values in ((UI.rank, scope.ranks), (UI.device, scope.devices))
-        if values
-    ]
-    if scope.nodes:
-        found.append(ui(UI.node, n=len(scope.nodes), list=shown(figures.names(scope.nodes))))
-    if scope.steps:
-        found.append(ui(UI.step, n=len(scope.steps), list=figures.ranges(scope.steps)))
-    if impact.fatal:
-        found.append(ui(UI.fatal))
-    if impact.lost_pct is not None:
-        found.append(ui(UI.lost_pct, pct=figures.short_float(impact.lost_pct)))
-    if impact.lost_ms is not None:
-        found.append(ui(UI.lost_time, time=figures.seconds(impact.lost_ms / 1000)))
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A chart with its words and its table."""
+
+    figure: draw.Figure
+    question: Text
+    answer: Markup
+    twin: readings.Twin
+    chart: Chart
+
+
+def drawn(result: Result, detail: views.Detail, text: Bilingual) -> list[Drawn]:
+    """Return the charts that can be drawn, but for the job's, which the timeline shows; those that tell most stay."""
+    usable = [(at, chart) for at, chart in enumerate(result.charts) if chart.name != "job"]
+    kept = sorted(sorted(usable, key=lambda item: _worth(item[1]))[: detail.charts])
+    found = []
+    for at, chart in kept:
+        figure = draw.figure(at, chart, detail.points)
+        if figure is not None:
+            told = text.both(readings.answer(chart, "en"), readings.answer(chart, "zh"))
+            found.append(Drawn(figure, readings.question(chart), told, readings.twin(chart, detail.chart_rows), chart))
     return found
+
+
+def related(finding: Finding, charts: Sequence[Drawn]) -> list[Drawn]:
+    """Return the charts in which a finding of this category is to be seen."""
+    names = _SEEN_IN.get(finding.category, ())
+    return [item for item in charts if item.chart.name in names][:_MOST_RELATED]
+
+
+def _worth(chart: Chart) -> int:
+    """Return the place of a chart among those that are shown where there is no room for all; 0 comes first."""
+    return _CHARTS.index(chart.name) if chart.name in _CHARTS else len(_CHARTS)
 
 
 def safe_link(address: str) -> bool:
@@ -129,6 +109,20 @@ def _small(text: str) -> str:
     """Take comments and indentation out of a style sheet or script of ours."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     return "\n".join(line for line in (line.strip() for line in text.splitlines()) if line)
+
+
+_LITERAL = re.compile(
+    r"""("(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|/(?![*/ ])(?:\\.|\[(?:\\.|[^\]])*\]|[^/\n])+/[a-z]*)"""
+)
+"""Strings and regular expressions of a script; a division has a blank behind it."""
+
+
+def _small_js(text: str) -> str:
+    """Take blanks around signs out of a script of ours; lines stay, and so does what is quoted."""
+    parts = _LITERAL.split(_small(text))
+    return "".join(
+        part if at % 2 else re.sub(r" *([=*/%<>!&|?:;,{}()\[\]]) *", r"\1", part) for at, part in enumerate(parts)
+    )
 
 
 def _small_css(text: str) -> str:
@@ -152,7 +146,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(
-        ui=ui,
         UI=UI,
         SEVERITY=SEVERITY,
         CONFIDENCE=CONFIDENCE,
@@ -162,11 +155,10 @@ def _environment() -> Environment:
         STATUS=STATUS,
         CATEGORY=CATEGORY,
         REASON=REASON,
-        texts=texts,
-        chips=chips,
         anchor=anchor,
         proof=views.proof,
         before_after=before_after,
+        related=related,
         place=place,
         fold=fold,
         by_code=views.by_code,
@@ -176,55 +168,106 @@ def _environment() -> Environment:
         moment=figures.moment,
         seconds=figures.seconds,
         size=figures.size,
-        both=both,
         safe_link=safe_link,
         visible_block=visible_block,
-        LANE=charts.LANE,
+        distinct=distinct,
+        number=figures.short_float,
         CHART_WIDTH=charts.WIDTH,
+        W=draw.WIDTH,
+        H=draw.HEIGHT,
+        Page=Page,
+        Say=Say,
+        QUANTITY=QUANTITY,
     )
-    environment.filters.update(shown=shown, n=number)
+    environment.filters.update(shown=shown, word=visible_word, n=number)
     return environment
 
 
 @cache
 def _assets() -> tuple[str, str, str]:
-    return _small_css(_asset("style.css")), _small(_asset("boot.js")), _small(_asset("page.js"))
+    """Return the style sheet, what runs before the first paint, and the page's script."""
+    return _small_css(_asset("style.css")), _small_js(_asset("boot.js")), _small_js(_asset("page.js"))
 
 
 def render(result: Result, *, lang: str = "en") -> str:
     """Return the report as one HTML page.
 
+    It shows as much of each finding as fits the size that its number of ranks allows.
+
     Args:
         result: The document.
         lang: Language shown at first, ``en`` or ``zh``; the page holds both.
     """
+    budget = _budget(result)
+    page = ""
+    for detail in views.DETAILS:
+        page = _page(result, as_lang(lang), detail)
+        page += embed(result, room=budget - len(page.encode("utf-8", "replace"))) + "\n</body>\n</html>\n"
+        if len(page.encode("utf-8", "replace")) <= budget:
+            break
+    return page
+
+
+def _page(result: Result, lang: str, detail: views.Detail) -> str:
+    """Return the page up to the embedded document."""
     style, boot, script = _assets()
     story = tell(result)
     top = story.causes[0].finding if story.causes else None
-    changes = (merged(story, "en"), merged(story, "zh"))
-    page = (
+    shown_now = views.shown_findings(story)
+    job = next((chart for chart in result.charts if chart.name == "job"), None)
+    judged = gate.gate_of(result)
+    text = Bilingual(lang, result.findings)
+    return (
         _environment()
         .get_template("page.html.j2")
         .render(
             result=result,
             story=story,
             top=top,
-            lang=as_lang(lang),
+            lang=lang,
+            text=text,
+            ui=text.ui,
+            both=text.both,
+            texts=text.texts,
+            clocks=text.clocks,
+            chips=text.chips,
+            long_title=text.title,
+            detail=detail,
+            cut=detail is not views.DETAILS[0],
             policy=content_security_policy([boot, script], [style]),
             # Our own files.
             style=Markup(style),
             boot=Markup(boot),
             script=Markup(script),
-            verdict=both(*(shown(verdict_text(result.verdict, code), _MAX_HEADING) for code in LANGS)),
+            verdict=text.headline(*(shown(verdict_text(result.verdict, code), _MAX_HEADING) for code in LANGS)),
             title={code: shown(verdict_text(result.verdict, code), 120) for code in LANGS},
             tone=top.severity if top else "ok" if result.verdict.status == "healthy" else "warning",
-            changes=changes,
-            timeline=charts.timeline(result.coverage, top.scope.first if top else None),
+            changes=(merged(story, "en"), merged(story, "zh")),
+            costs=views.costs(story),
+            categories=views.categories(story),
+            total=len(shown_now),
+            gate=judged,
+            gate_title=text.ui(gate.STATUS[judged.status]) if judged else "",
+            gate_lines=[
+                text.both(*pair)
+                for pair in zip(
+                    *([*gate.reasons(result, code), *gate.notes(result, code)] for code in LANGS), strict=False
+                )
+            ],
+            timeline=timeline(
+                result.coverage,
+                top.scope.first if top else None,
+                job=job,
+                found=[(anchor(finding), finding) for finding in shown_now],
+            ),
+            drawn=drawn(result, detail, text),
+            more_charts=max(0, sum(chart.name != "job" for chart in result.charts) - detail.charts),
             rank_cells=views.rank_cells(result, story),
             inputs=views.sorted_inputs(result.inputs),
-            facts=views.fact_rows(result.facts),
-            skipped_groups=views.skipped_groups(result),
+            facts=views.fact_rows(result.facts, detail.facts),
+            preflight=[(row, text.both(*row.told)) for row in preflight.rows(result)],
+            skipped_groups=views.skipped_groups(result, names=detail.names),
+            passed=views.rule_list(result.passed, names=detail.names),
             command=" ".join(quote(word) for word in result.command),
         )
     )
-    return page + embed(result, room=_budget(result) - len(page.encode("utf-8", "replace"))) + "\n</body>\n</html>\n"

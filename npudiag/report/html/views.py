@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +12,91 @@ from npudiag.report import figures
 from npudiag.report.html.charts import FLAGS, Plot, plot
 from npudiag.report.safe_text import Segment, segments, split_lines, visible, visible_word
 from npudiag.report.shell import show_lines
-from npudiag.report.story import Story
-from npudiag.result import Evidence, Finding, Input, Result
+from npudiag.report.story import Story, severity_rank
+from npudiag.result import Evidence, Finding, Input, Passed, Result, Skipped
 
 _CONTEXT = 5
 _CELL_CHARS = 160
 _MAX_RANK_CELLS = 128
+_NUMBER = re.compile(r"\d+")
+_CODE = re.compile(r"([A-Z]{3})(\d{3})\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much of the document is shown; pages of large jobs show less of each finding.
+
+    Attributes:
+        proofs: Pieces of evidence shown of a root cause, then in its fold.
+        brief_proofs: The same for findings that are folded away.
+        lines: Lines and characters per line of a root cause's evidence.
+        brief_lines: The same for others.
+        context: Lines around a folded finding's evidence.
+        rows: Rows of a table, in a root cause and in others.
+        whole: Findings of one code that are shown whole; others take a line each.
+        in_line: Findings of one code in all.
+        chart_rows: Rows of a chart's table.
+        inputs: Input files listed.
+        names: Whether rules that looked, or could not, are listed by name and not by code alone.
+        commands: Whether folded findings show the command that prints their evidence.
+        short_remedies: Whether remedies of folded findings stand without what they are expected to do.
+        plots: Whether series that prove a folded finding are drawn.
+        points: Points of a curve.
+        facts: Facts about the job.
+        charts: Charts beside the timeline.
+    """
+
+    proofs: tuple[int, int] = (3, 12)
+    brief_proofs: tuple[int, int] = (2, 4)
+    lines: tuple[int, int] = (40, 1200)
+    brief_lines: tuple[int, int] = (12, 500)
+    context: int = 5
+    rows: tuple[int, int] = (24, 8)
+    whole: int = 12
+    in_line: int = 400
+    chart_rows: int = 24
+    inputs: int = 100
+    names: bool = True
+    commands: bool = True
+    short_remedies: bool = False
+    plots: bool = True
+    points: int = 1000
+    facts: int = 60
+    charts: int = 24
+
+
+DETAILS = (
+    Detail(),
+    Detail(
+        proofs=(3, 6), brief_proofs=(1, 2), brief_lines=(6, 360), context=2, whole=6, chart_rows=20, inputs=60,
+        names=False,
+    ),
+    Detail(
+        proofs=(2, 3), brief_proofs=(1, 1), lines=(20, 600), brief_lines=(4, 240), context=1, rows=(12, 5), whole=4,
+        in_line=200, chart_rows=12, inputs=30, names=False, short_remedies=True, points=160,
+    ),
+    Detail(
+        proofs=(2, 2), brief_proofs=(1, 0), lines=(14, 500), brief_lines=(3, 200), context=0, rows=(10, 4), whole=3,
+        in_line=150, chart_rows=8, inputs=20, names=False, commands=False, short_remedies=True, plots=False,
+        points=110, facts=30, charts=8,
+    ),
+    Detail(
+        proofs=(2, 0), brief_proofs=(1, 0), lines=(8, 400), brief_lines=(2, 160), context=0, rows=(6, 3), whole=1,
+        in_line=100, chart_rows=4, inputs=8, names=False, commands=False, short_remedies=True, plots=False,
+        points=70, facts=16, charts=5,
+    ),
+    Detail(
+        proofs=(2, 0), brief_proofs=(1, 0), lines=(8, 400), brief_lines=(2, 160), context=0, rows=(6, 3), whole=0,
+        in_line=100, chart_rows=4, inputs=8, names=False, commands=False, short_remedies=True, plots=False,
+        points=60, facts=12, charts=2,
+    ),
+    Detail(
+        proofs=(1, 0), brief_proofs=(1, 0), lines=(6, 300), brief_lines=(2, 160), context=0, rows=(4, 2), whole=0,
+        in_line=60, chart_rows=3, inputs=4, names=False, commands=False, short_remedies=True, plots=False,
+        points=50, facts=6, charts=1,
+    ),
+)  # fmt: skip
+"""From all that is worth reading to the least, for documents that would not fit otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +137,13 @@ class Proof:
     plot: Plot | None
 
 
-def proof(item: Evidence, finding: Finding, *, brief: bool) -> Proof:
+def proof(item: Evidence, finding: Finding, detail: Detail, *, brief: bool) -> Proof:
     """Prepare a piece of evidence; `brief` for findings that are folded away."""
-    most_lines, most_chars = (12, 500) if brief else (40, 1200)
+    most_lines, most_chars = detail.brief_lines if brief else detail.lines
+    around = detail.context if brief else _CONTEXT
     lines: list[LogLine] = []
     text = split_lines(item.text) if item.text is not None else []
-    before, after = item.before[-_CONTEXT:], item.after[:_CONTEXT]
+    before, after = item.before[max(0, len(item.before) - around) :], item.after[:around]
     start = item.line
     if text:
         for offset, line in enumerate(before, -len(before)):
@@ -73,7 +154,7 @@ def proof(item: Evidence, finding: Finding, *, brief: bool) -> Proof:
             for offset, line in enumerate(after, len(text)):
                 lines.append(_log_line(start, offset, line, [], most_chars // 2))
     command = None
-    if item.path is not None and start is not None:
+    if item.path is not None and start is not None and (detail.commands or not brief):
         command = show_lines(item.path, start - _CONTEXT, start + max(len(text), 1) - 1 + _CONTEXT)
     rows = item.rows or []
     return Proof(
@@ -85,8 +166,8 @@ def proof(item: Evidence, finding: Finding, *, brief: bool) -> Proof:
         lines=lines,
         more_lines=max(0, len(text) - most_lines),
         wide=any(line.number is not None and line.number >= 100_000 for line in lines),
-        table=table(rows, finding.scope.ranks, 8 if brief else 24) if rows else None,
-        plot=plot(rows) if item.kind == "series" else None,
+        table=table(rows, finding.scope.ranks, detail.rows[brief]) if rows else None,
+        plot=plot(rows) if item.kind == "series" and (detail.plots or not brief) else None,
     )
 
 
@@ -147,6 +228,40 @@ def by_code(findings: Iterable[Finding]) -> list[list[Finding]]:
     return list(groups.values())
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a finding costs."""
+
+    finding: Finding
+    pct: float | None
+    ms: float | None
+
+
+def costs(story: Story, most: int = 20) -> list[Cost]:
+    """Return what costs time, by the part of the time lost, then by the time itself."""
+    every = [cause.finding for cause in story.causes] + story.contributing + story.others + story.notes
+    found = [
+        Cost(finding, finding.impact.lost_pct, finding.impact.lost_ms)
+        for finding in every
+        if (finding.impact.lost_pct or 0) > 0 or (finding.impact.lost_ms or 0) > 0
+    ]
+    found.sort(key=lambda cost: (-(cost.pct or 0.0), -(cost.ms or 0.0), -severity_rank(cost.finding)))
+    return found[:most]
+
+
+def categories(story: Story) -> list[str]:
+    """Return the categories of the findings shown, in alphabetical order."""
+    return sorted({finding.category for finding in shown_findings(story)})
+
+
+def shown_findings(story: Story) -> list[Finding]:
+    """Return every finding in the order of the page."""
+    found: list[Finding] = []
+    for cause in story.causes:
+        found += [cause.finding, *cause.consequences]
+    return found + story.contributing + story.others + story.notes + story.suppressed
+
+
 def sorted_inputs(inputs: list[Input]) -> list[Input]:
     """Return inputs with those that were not or not wholly read first."""
     return sorted(inputs, key=lambda item: (item.kind not in ("unknown", "skipped"), not item.truncated, not item.note))
@@ -182,6 +297,9 @@ def fact_rows(facts: dict[str, Any], most: int = 60) -> list[tuple[str, str]]:
     """Flatten the facts of a result into names and texts."""
     rows: list[tuple[str, str]] = []
     for name, value in facts.items():
+        if name == "preflight":
+            # Told as a table of checks.
+            continue
         if isinstance(value, dict):
             rows += [(f"{cell(name)} · {cell(key)}", _fact(item)) for key, item in value.items()]
         else:
@@ -195,10 +313,30 @@ def _fact(value: object) -> str:
     return cell(value)
 
 
-def skipped_groups(result: Result) -> list[tuple[str, list[str]]]:
-    """Return the rules that could not judge by what they missed, the largest group first."""
-    groups: dict[tuple[str, ...], list[str]] = {}
+def skipped_groups(result: Result, *, names: bool) -> list[tuple[str, str, int]]:
+    """Return what rules missed, those rules, and how many they are, the largest group first."""
+    groups: dict[tuple[str, ...], list[Skipped]] = {}
     for rule in result.skipped:
-        groups.setdefault(tuple(rule.missing), []).append(f"{visible(rule.code)} {visible(rule.name)}")
+        groups.setdefault(tuple(rule.missing), []).append(rule)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
-    return [(visible(", ".join(missing)), rules) for missing, rules in ordered]
+    return [(visible(", ".join(missing)), rule_list(rules, names=names), len(rules)) for missing, rules in ordered]
+
+
+def rule_list(rules: Sequence[Passed | Skipped], *, names: bool, most: int = 800) -> str:
+    """Return rules as text: a line each, or codes that follow each other as ``AIC001-018``."""
+    if names:
+        return "\n".join(visible(f"{rule.code} {rule.name}"[:120]) for rule in rules[:most])
+    areas: dict[str, list[int]] = {}
+    others = []
+    for rule in rules[:most]:
+        match = _CODE.match(rule.code)
+        if match:
+            areas.setdefault(match[1], []).append(int(match[2]))
+        else:
+            others.append(visible(rule.code[:40]))
+    runs = [
+        area + _NUMBER.sub(lambda match: match.group().zfill(3), run.strip())
+        for area, numbers in areas.items()
+        for run in figures.ranges(numbers, most=len(numbers)).split(",")
+    ]
+    return "\n".join(runs + others)
