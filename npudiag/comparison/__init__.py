@@ -1,0 +1,1 @@
+"""Two runs side by side: what differs, what it costs, and what explains it."""
