@@ -114,7 +114,7 @@ def prune(
     no_config: NoConfig = False,
 ) -> int:
     """Drop the entries that expired, and those whose rule could judge the run and found nothing of the kind."""
-    from npudiag.analyze import incomplete
+    from npudiag.account import incomplete
     from npudiag.diagnosis import baseline as keeping
 
     run = _Run(paths, result, None, None, rules, workers, memory_mb, config, no_config)

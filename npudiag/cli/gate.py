@@ -78,7 +78,7 @@ def judge(
     """
     import msgspec
 
-    from npudiag.analyze import incomplete
+    from npudiag.account import incomplete
     from npudiag.budget import judge as judge_budget
 
     failing = grave(result, level, codes)

@@ -24,7 +24,7 @@ def area(rule: Rule) -> str:
 
 
 def pages(pack: RulePack) -> dict[str, str]:
-    """Return file name to content of all pages: one per area, and ``index.md``.
+    """Return path to content of all pages: one per rule in its area's folder, and ``index.md``.
 
     Args:
         pack: Rules loaded with their tests; the same rules give the same pages.
@@ -32,9 +32,14 @@ def pages(pack: RulePack) -> dict[str, str]:
     areas: dict[str, list[Rule]] = {}
     for rule in pack.rules:
         areas.setdefault(area(rule), []).append(rule)
-    found = {f"{name}.md": _area_page(name, rules, pack) for name, rules in sorted(areas.items())}
+    found = {page(rule): "\n".join(_page(rule, pack)).rstrip("\n") + "\n" for rule in pack.rules}
     found["index.md"] = _index(areas)
     return found
+
+
+def page(rule: Rule) -> str:
+    """Return the path of a rule's page, relative to the folder of all pages."""
+    return f"{area(rule)}/{rule.code}-{rule.name}.md"
 
 
 def write(found: dict[str, str], out: Path) -> list[Path]:
@@ -49,13 +54,13 @@ def write(found: dict[str, str], out: Path) -> list[Path]:
     """
     changed = []
     for path in stale(found, out):
-        text = found.get(path.name)
+        text = found.get(path.relative_to(out).as_posix())
         if path.exists() and not _ours(path):
             raise FileExistsError(f"{path} was not made by npudiag rules docs; it is left alone")
         if text is None:
             path.unlink()
         else:
-            out.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="\n")
         changed.append(path)
     return changed
@@ -68,7 +73,7 @@ def stale(found: dict[str, str], out: Path) -> list[Path]:
         for name, text in found.items()
         if not (out / name).is_file() or (out / name).read_bytes() != text.encode()
     ]
-    gone = [path for path in out.glob("*.md") if path.name not in found and _ours(path)] if out.is_dir() else []
+    gone = [path for path in out.rglob("*.md") if path.relative_to(out).as_posix() not in found and _ours(path)]
     return sorted([*differing, *gone])
 
 
@@ -84,30 +89,22 @@ def _index(areas: dict[str, list[Rule]]) -> str:
     total = sum(map(len, areas.values()))
     lines = [MARK, "", "# Rules", "", f"{total} rules in {len(areas)} areas.", ""]
     for name, rules in sorted(areas.items()):
-        lines += [f"## [{name}]({name}.md)", "", "| code | name | finds | category | severity | confidence |"]
+        lines += [f"## {name}", "", "| code | name | finds | category | severity | confidence |"]
         lines += ["|---|---|---|---|---|---|"]
         for rule in rules:
-            link = f"[{rule.code}]({name}.md#{_anchor(rule)})"
+            link = f"[{rule.code}]({page(rule)})"
             cells = (link, rule.name, _inline(rule.title.en), rule.category, rule.severity, rule.confidence)
             lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
         lines.append("")
     return "\n".join(lines)
 
 
-def _area_page(name: str, rules: list[Rule], pack: RulePack) -> str:
-    lines = [MARK, "", f"# Rules: {name}", "", "[All rules](index.md)", ""]
-    lines += [f"- [{rule.code} {rule.name}](#{_anchor(rule)})" for rule in rules]
-    for rule in rules:
-        lines += ["", *_rule_section(rule, pack)]
-    return "\n".join(lines) + "\n"
-
-
-def _anchor(rule: Rule) -> str:
-    return f"{rule.code}-{rule.name}".lower()
-
-
-def _rule_section(rule: Rule, pack: RulePack) -> Iterator[str]:
-    yield f"## {rule.code} {rule.name}"
+def _page(rule: Rule, pack: RulePack) -> Iterator[str]:
+    yield MARK
+    yield ""
+    yield f"# {rule.code} {rule.name}"
+    yield ""
+    yield "[All rules](../index.md)"
     yield ""
     yield f"**{_inline(rule.title.en)}**  "
     yield f"**{_inline(rule.title.zh)}**"
@@ -117,7 +114,7 @@ def _rule_section(rule: Rule, pack: RulePack) -> Iterator[str]:
     yield f"{' · '.join(facts)} · reads {_codes(rule.needs)}"
     yield ""
     yield from _both(rule.why)
-    yield "### How it is found"
+    yield "## How it is found"
     yield ""
     yield from _fenced("yaml", detect_text(rule))
     if rule.params:
@@ -130,23 +127,23 @@ def _rule_section(rule: Rule, pack: RulePack) -> Iterator[str]:
         yield f"A consequence of these where they are found too: {', '.join(names)}."
         yield ""
     if rule.remedies:
-        yield "### What to do"
+        yield "## What to do"
         yield ""
         for number, remedy in enumerate(rule.remedies, 1):
             yield from _remedy(number, remedy)
         yield ""
     if rule.collect:
-        yield "### What to collect"
+        yield "## What to collect"
         yield ""
         yield from (f"- {_inline(text.en)}  \n  {_inline(text.zh)}" for text in rule.collect)
         yield ""
     sample = next((test for test in rule.tests if test.findings and test.files), None)
     if sample is not None:
-        yield "### Example"
+        yield "## Example"
         yield ""
         yield from _fenced("text", _sample(sample))
     if rule.references:
-        yield "### References"
+        yield "## References"
         yield ""
         yield from (f"- <{address}>" for address in rule.references)
         yield ""
@@ -220,7 +217,7 @@ def _toml(value: Any) -> str:
 
 def _link(pack: RulePack, name: str) -> str:
     rule = pack.by_name[name]
-    return f"{area(rule)}.md#{_anchor(rule)}"
+    return f"../{page(rule)}"
 
 
 # -- detectors
@@ -262,6 +259,8 @@ def _signature(signature: Signature) -> dict[str, Any]:
         "within_s",
         "per",
         "then",
+        "cleared_by",
+        "same",
     ):
         value = getattr(signature, name)
         if value is None or value == () or value == {} or value is False or (name == "count" and value == 1):
@@ -276,7 +275,7 @@ def _signature(signature: Signature) -> dict[str, Any]:
                 for key, item in msgspec.structs.asdict(value).items()
                 if item
             }
-        elif name == "then":
+        elif name in ("then", "cleared_by"):
             value = _signature(value)
         elif name == "count":
             value = f">= {value}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -284,55 +285,27 @@ def _print_fault(fault: Fault) -> None:
 # -- new
 
 
-_SCAFFOLD = """\
-code: {code}
-name: {name}
-category: {category}
-severity: error          # critical (the job died) | error | warning | info
-confidence: medium       # high | medium | low
-trust: specific          # cause | specific | generic | envelope
-title:
-  en: "Collective {{operation}} failed with status {{status}}"
-  zh: "集合通信 {{operation}} 失败，状态码 {{status}}"
-why:
-  en: "Say in one to three sentences what it means, why it breaks the job and what usually causes it."
-  zh: "用一到三句话说明含义、为何会中断作业以及常见原因。"
-needs: [log]
-detect:
-  signature:
-    all: ["replace with a text of the message ({name})"]
-    regex: 'operation (?P<operation>\\w+), status (?P<status>\\d+)'
-    types: {{status: int}}
-remedies:
-  - kind: command        # flag | env | config | command | code | hardware | collect
-    text:
-      en: "Say what to do, as an order."
-      zh: "说明应执行的操作。"
-    disposition: review  # safe | review | risky
-tests:
-  - name: fires on the message
-    log: |
-      [ERROR] 2026-01-02 03:04:05 replace with a text of the message ({name}): operation broadcast, status 7
-    expect: {{findings: 1, captures: {{operation: broadcast, status: 7}}}}
-  - name: same words without a status, harmless
-    log: |
-      [INFO] 2026-01-02 03:04:05 replace with a text of the message ({name}): operation broadcast is done
-    expect: {{findings: 0}}
-  - {{name: no input, expect: skip}}
-"""
-
-
 @app.command()
 def new(
     area: Annotated[str, typer.Argument(metavar="AREA", help="Folder of the pack, like hccl.")],
     code: Annotated[str, typer.Argument(metavar="CODE", help="Three letters of your own and three digits: ACM001.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Names the problem: link-flaps.")],
-    category: Annotated[str, typer.Option(help="Category of the findings.")] = "environment",
+    category: Annotated[
+        str | None, typer.Option(help="Category of the findings.", show_default="by the line, or environment")
+    ] = None,
     rules: Annotated[
         Path | None, typer.Option("--rules", metavar="DIR", help="Folder of the pack; ./rules when left out.")
     ] = None,
+    from_line: Annotated[
+        str | None,
+        typer.Option("--from-line", metavar="TEXT", help="Begin with this log line; - reads it from standard input."),
+    ] = None,
 ) -> None:
-    """Begin a rule: write a valid file with both tests, to be filled in."""
+    """Begin a rule: write a valid file with both tests, to be filled in.
+
+    From a log line, it takes the texts to look for, captures, level and module, and tests that pass.
+    """
+    from npudiag.cli import rule_scaffold
     from npudiag.engine.validate import CODE, NAME
 
     if not NAME.fullmatch(area):
@@ -341,26 +314,48 @@ def new(
         raise UsageError(f"code {code!r} must be 3 capital letters and 3 digits, like ACM001")
     if not NAME.fullmatch(name):
         raise UsageError(f"name {name!r} must be kebab-case, like link-flaps")
-    _check([category], CATEGORIES, "category")
+    _check([category] if category else (), CATEGORIES, "category")
     folder = (rules or Path("rules")) / area
     path = folder / f"{code}-{name}.yaml"
-    pack = load_pack([shipped_pack()])
+    pack = load_pack([shipped_pack()], with_tests=from_line is not None)
     same = pack.by_name.get(name) or pack.by_code.get(code)
     if same is not None and (same.code, same.name) != (code, name):
         raise UsageError(f"{same.code} {same.name} is a shipped rule; take another code and name, or both of its own")
     at_home = (rules or Path("rules")).resolve() == shipped_rules().resolve()
     if same is None and not at_home and any(rule.code[:3] == code[:3] for rule in pack.rules):
         raise UsageError(f"codes {code[:3]}... belong to the shipped rules", hint="take three letters of your own")
+    if path.exists():
+        raise UsageError(f"{path} is there already; it is left alone")
+    if from_line is None:
+        text = rule_scaffold.blank(code, name, category or "environment")
+    else:
+        text = _from_line(from_line, code, name, category, pack)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8", newline="\n") as stream:
-            stream.write(_SCAFFOLD.format(code=code, name=name, category=category))
-    except FileExistsError:
-        raise UsageError(f"{path} is there already; it is left alone") from None
+            stream.write(text)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
     _say(str(path))
     _say(f"next: fill it in, then npudiag rules test {name} --rules {rules or Path('rules')}", err=True)
+
+
+def _from_line(pasted: str, code: str, name: str, category: str | None, pack: RulePack) -> str:
+    """Return a rule about a pasted line; say on stderr which rules know it already."""
+    from npudiag.analyze import analyze_texts
+    from npudiag.cli import rule_scaffold
+
+    if pasted == "-":
+        pasted = sys.stdin.buffer.read().decode("utf-8", "replace")
+    if not pasted.strip():
+        raise UsageError("there is no line to begin with")
+    draft = rule_scaffold.read(pasted, rule_scaffold.samples(pack.rules))
+    chosen = category or rule_scaffold.category_of(draft, pack.rules)
+    text = rule_scaffold.from_line(draft, code, name, chosen, pack)
+    for finding in analyze_texts({rule_scaffold.FILE: draft.pasted + "\n"}, pack).findings:
+        if finding.category != "insufficient-evidence":
+            _say(f"note: {finding.code} {finding.name} reports this line already", err=True)
+    return text
 
 
 # -- docs
@@ -371,7 +366,7 @@ def docs(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the pages.")] = Path("docs/rules"),
     check: Annotated[bool, typer.Option("--check", help="Write nothing; 1 where a page is not up to date.")] = False,
 ) -> None:
-    """Make the pages about the shipped rules: one per area, and an index."""
+    """Make the pages about the shipped rules: one for each, and an index."""
     from npudiag.cli import rule_docs
 
     found = rule_docs.pages(load_pack([shipped_pack()], with_tests=True))

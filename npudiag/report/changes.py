@@ -12,6 +12,7 @@ from npudiag.report.texts import DISPOSITION, UI, Text, say
 from npudiag.result import Change, Disposition, Finding, Remedy, RemedyKind
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_FACTOR = re.compile(r"\A\*(\d+(?:\.\d+)?)\Z")
 _SECTIONS: tuple[tuple[RemedyKind, Text], ...] = (
     ("env", UI.changes_env),
     ("flag", UI.changes_flag),
@@ -21,7 +22,11 @@ _SECTIONS: tuple[tuple[RemedyKind, Text], ...] = (
 
 
 def setting(kind: RemedyKind, key: str, value: str) -> str:
-    """Return a setting as it is written: ``export K=V``, ``--flag value`` or ``key: value``."""
+    """Return a setting as it is written: ``export K=V``, ``--flag value`` or ``key: value``.
+
+    What a rule leaves to the job (``*2``, ``fit``) is a blank.
+    """
+    value = "<...>" if value == "fit" else _FACTOR.sub(r"<... x \1>", value)
     if kind == "env":
         if not _NAME.match(key):
             return f"{visible(key)}={visible(value)}"

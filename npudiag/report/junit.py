@@ -36,11 +36,12 @@ def render(result: Result, *, lang: str = "en") -> str:
     lang = as_lang(lang)
     gate = gate_of(result)
     suites: dict[str, list[_Case]] = {}
-    by_rule: dict[tuple[str, str, str], list[Finding]] = {}
+    by_rule: dict[tuple[str, str], list[Finding]] = {}
     for finding in result.findings:
-        by_rule.setdefault((finding.category, finding.code, finding.name), []).append(finding)
-    for (category, code, name), findings in by_rule.items():
-        suites.setdefault(category, []).append(_found(f"{code} {name}", findings, gate, lang))
+        by_rule.setdefault((finding.code, finding.name), []).append(finding)
+    for (code, name), findings in by_rule.items():
+        # What is left unexplained is put into another category than its rule; it is one case all the same.
+        suites.setdefault(findings[0].category, []).append(_found(f"{code} {name}", findings, gate, lang))
     for passed in result.passed:
         suites.setdefault(passed.category or _OTHER, []).append(_Case(f"{passed.code} {passed.name}", "passed"))
     for skipped in result.skipped:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from npudiag.result import Finding, Verdict
+from npudiag.result import Coverage, Finding, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,8 @@ class Words:
     remedies: tuple[RemedyWords, ...]
     collect: tuple[str, ...]
     why_not: str
+    reasons: tuple[str, ...]
+    settle: str
 
 
 def verdict_text(verdict: Verdict, lang: str) -> str:
@@ -52,15 +54,23 @@ def words(finding: Finding, lang: str) -> Words:
             )
             for remedy, zh in zip(finding.remedies, _padded(translated, len(finding.remedies)), strict=True)
         ),
-        collect=tuple(
-            zh if isinstance(zh, str) and zh else en
-            for en, zh in zip(
-                finding.collect,
-                _padded(collect if isinstance(collect, list) else [], len(finding.collect)),
-                strict=True,
-            )
-        ),
+        collect=_listed(finding.collect, collect),
         why_not=_text(runner_up, "why_not", finding.runner_up.why_not if finding.runner_up else ""),
+        reasons=_listed(finding.reasons, other.get("reasons")),
+        settle=_text(other, "settle", finding.settle),
+    )
+
+
+def clock_notes(coverage: Coverage, lang: str) -> tuple[str, ...]:
+    """Return the notes on the clocks behind the time stamps in `lang`."""
+    return _listed(coverage.clock_notes, (coverage.i18n.get(lang) or {}).get("clock_notes"))
+
+
+def _listed(texts: list[str], translated: object) -> tuple[str, ...]:
+    others = translated if isinstance(translated, list) else []
+    return tuple(
+        other if isinstance(other, str) and other else text
+        for text, other in zip(texts, _padded(others, len(texts)), strict=True)
     )
 
 

@@ -6,6 +6,7 @@ import re
 
 from npudiag.report.changes import merged, place, setting
 from npudiag.report.figures import ranges
+from npudiag.report.framework import framework
 from npudiag.report.gate import STATUS, gate_of, known_of, notes, reasons
 from npudiag.report.localise import verdict_text, words
 from npudiag.report.safe_text import split_lines, visible, visible_block
@@ -233,6 +234,9 @@ def _proof(item: Evidence, lang: str) -> list[str]:
 def _coverage(result: Result, lang: str) -> str:
     cover = result.coverage
     out = [f"- {say(UI.n_files, lang, n=cover.files)}, {say(UI.n_lines, lang, n=cover.lines)}"]
+    stack = framework(result, lang)
+    if stack:
+        out.append(f"- {plain(stack)}")
     if cover.ranks:
         out.append(f"- {say(UI.ranks, lang)}: {ranges(cover.ranks)}")
     if cover.ranks_missing:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from io import StringIO
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
-from npudiag.report import figures
+from npudiag.report import figures, gate
 from npudiag.report.changes import before_after, place
-from npudiag.report.localise import Words, verdict_text, words
+from npudiag.report.framework import framework
+from npudiag.report.localise import Words, clock_notes, verdict_text, words
 from npudiag.report.safe_text import Segment, segments, split_lines, visible, visible_block, visible_word
 from npudiag.report.shell import show_lines
 from npudiag.report.story import Cause, Story, fold, tell
@@ -64,10 +65,55 @@ _ASCII = str.maketrans(
     }
 )  # fmt: skip
 
-_MIN_WIDTH, _MAX_WIDTH = 40, 120
+SCREEN = 40
+"""Lines that the answer takes at most where nothing more is asked for and the terminal is not narrow."""
+
+MIN_WIDTH, MAX_WIDTH = 40, 120
 _QUIET_CHARS = 500
 _LOG_CHARS = 4000
 _CHANGE_CHARS = 1000
+
+
+class _Room(NamedTuple):
+    """How much of each part is shown; None is all."""
+
+    causes: int | None
+    """Causes beside the first, told in short."""
+    group: int | None
+    """Findings of each further group."""
+    summary: int | None
+    """Lines of an explanation."""
+    evidence: int | None
+    """Pieces of evidence."""
+    excerpt: int
+    """Lines of a record."""
+    rows: int
+    """Rows of a table."""
+    remedies: int | None
+    said: int | None
+    """Lines of a remedy."""
+    collect: int | None
+    remarks: int | None
+    """Lines of a remark on the input, and of what else was considered."""
+    notes: int
+    """Remarks of one kind."""
+
+
+_WIDE = _Room(
+    causes=3, group=3, summary=3, evidence=2, excerpt=2, rows=4, remedies=3, said=3, collect=6, remarks=2, notes=3
+)
+_CLOSE = _WIDE._replace(group=2, excerpt=1, said=2, collect=5, remarks=1, notes=2)
+_NARROW = _CLOSE._replace(summary=2, evidence=1, collect=4)
+_TIGHT = _NARROW._replace(causes=2, group=1, rows=3, remedies=2, collect=3, notes=1)
+_LEAST = _TIGHT._replace(causes=1, summary=1, rows=2, remedies=1, said=1, collect=2)
+_ROOMS = (_WIDE, _CLOSE, _NARROW, _TIGHT, _LEAST)
+"""Rooms for one screen; the first that fits is taken."""
+_ALL = _Room(
+    causes=None, group=50, summary=None, evidence=None, excerpt=12, rows=100, remedies=None, said=None, collect=None,
+    remarks=None, notes=30,
+)  # fmt: skip
+_MORE = (_ALL._replace(evidence=10, rows=10), _ALL)
+"""Rooms for more evidence, and for all."""
 
 
 def render(result: Result, *, lang: str, width: int, verbosity: int) -> list[Line]:
@@ -80,13 +126,19 @@ def render(result: Result, *, lang: str, width: int, verbosity: int) -> list[Lin
         verbosity: -1 for one line, 0 for one screen, 1 for more evidence, 2 for everything but the numbers.
 
     Returns:
-        Lines of (text, style) spans, free of control characters.
+        Lines of (text, style) spans, free of control characters. What a gate judged stands beneath the rest.
     """
     if verbosity < 0:
         return [_one_line(result, as_lang(lang))]
-    page = _Page(result, as_lang(lang), max(_MIN_WIDTH, min(width, _MAX_WIDTH)), verbosity)
-    page.write()
-    return page.lines
+    width = max(MIN_WIDTH, min(width, MAX_WIDTH))
+    lines: list[Line] = []
+    for room in _ROOMS if verbosity == 0 else (_MORE[min(verbosity, 2) - 1],):
+        page = _Page(result, as_lang(lang), width, verbosity, room)
+        page.write()
+        lines = page.lines
+        if len(lines) <= SCREEN:
+            break
+    return lines
 
 
 def render_text(result: Result, *, lang: str = "en") -> str:
@@ -154,6 +206,8 @@ def _first_place(finding: Finding) -> str:
 
 
 def _one_line(result: Result, lang: str) -> Line:
+    if gate.unexplained(result):
+        return [(visible(gate.lines(result, lang)[0])[:_QUIET_CHARS], "strong")]
     story = tell(result)
     if not story.causes:
         style = "ok" if result.verdict.status == "healthy" else "warning"
@@ -199,11 +253,12 @@ def impact_parts(finding: Finding, lang: str) -> list[str]:
 class _Page:
     """Writes the report of one result."""
 
-    def __init__(self, result: Result, lang: str, width: int, verbosity: int) -> None:
+    def __init__(self, result: Result, lang: str, width: int, verbosity: int, room: _Room) -> None:
         self.result = result
         self.lang = lang
         self.width = width
         self.verbosity = verbosity
+        self.room = room
         self.lines: list[Line] = []
 
     # What the page consists of
@@ -218,11 +273,12 @@ class _Page:
                 title = UI.unexplained
             if index < full:
                 self._cause(cause, say(title, self.lang, k=index + 1))
-            elif index < full + 3:
+            elif self.room.causes is None or index < full + self.room.causes:
                 self._blank()
                 self._brief(cause.finding, say(title, self.lang, k=index + 1))
-        self._hidden(len(story.causes) - full - 3)
-        most = 3 if self.verbosity == 0 else 50
+        if self.room.causes is not None:
+            self._hidden(len(story.causes) - full - self.room.causes)
+        most = self.room.group
         for text, group in (
             (UI.contributing, story.contributing),
             (UI.other_findings, story.others),
@@ -233,8 +289,21 @@ class _Page:
                 self._heading(say(text, self.lang))
                 for finding in group[:most]:
                     self._brief(finding)
-                self._hidden(len(group) - most)
+                self._hidden(len(group) - len(group[:most]))
         self._coverage()
+        self._gate()
+
+    def _gate(self) -> None:
+        """Write the judgement of the gate, or what is to be said of suppressions where there was none."""
+        judged = gate.lines(self.result, self.lang)
+        if judged:
+            self._blank()
+            self._wrapped(judged[0], style="strong", indent=2, first=[("", "")], most=self.room.said)
+        rest = judged[1:] or ([] if judged else gate.notes(self.result, self.lang))
+        for text in rest[: None if self.verbosity else self.room.notes + 2]:
+            self._wrapped(text.strip(), indent=2, most=self.room.remarks)
+        if not self.verbosity:
+            self._hidden(len(rest) - self.room.notes - 2)
 
     def _verdict(self, story: Story) -> None:
         verdict = self.result.verdict
@@ -282,24 +351,28 @@ class _Page:
         if finding.confidence != self.result.verdict.confidence:
             facts.append(say(CONFIDENCE[finding.confidence], self.lang))
         self._wrapped(" · ".join(facts), style="dim", indent=2)
-        self._wrapped(visible(texts.summary), indent=2, most=3 if self.verbosity == 0 else None)
+        self._wrapped(visible(texts.summary), indent=2, most=self.room.summary)
         self._evidence(finding)
         self._consequences(cause.consequences)
         self._remedies(finding, texts)
-        if finding.runner_up:
+        if texts.reasons and self.verbosity:
+            self._label(UI.why_this)
+            for text in (*texts.reasons, f"{say(UI.settle, self.lang)} {texts.settle}"):
+                self._wrapped(visible(text), first=[("    - ", "dim")], indent=6, most=self.room.said)
+        elif finding.runner_up:
             why = say(UI.not_taken, self.lang, why=visible(texts.why_not))
             self._wrapped(
                 f"{visible(finding.runner_up.code)} {why}",
                 first=self._inline(UI.runner_up),
                 indent=4,
-                most=2 if self.verbosity == 0 else None,
+                most=self.room.remarks,
             )
         if texts.collect:
             self._label(UI.collect)
-            most = 6 if self.verbosity == 0 else len(texts.collect)
-            for text in texts.collect[:most]:
-                self._wrapped(visible(text), first=[("    - ", "dim")], indent=6)
-            self._hidden(len(texts.collect) - most, indent=4)
+            shown = texts.collect[: self.room.collect]
+            for text in shown:
+                self._wrapped(visible(text), first=[("    - ", "dim")], indent=6, most=self.room.said)
+            self._hidden(len(texts.collect) - len(shown), indent=4)
         if finding.references and self.verbosity > 0:
             self._label(UI.references)
             for address in finding.references:
@@ -309,10 +382,11 @@ class _Page:
         if not finding.evidence:
             return
         self._label(UI.evidence)
-        most = 2 if self.verbosity == 0 else 10 if self.verbosity == 1 else len(finding.evidence)
-        for index, item in enumerate(finding.evidence[:most]):
-            self._proof(item, lines=12 if self.verbosity else 2 - index)
-        self._hidden(len(finding.evidence) - most, indent=4)
+        shown = finding.evidence[: self.room.evidence]
+        for index, item in enumerate(shown):
+            # The first piece is the best; on one screen the others are there to be looked up.
+            self._proof(item, lines=self.room.excerpt if self.verbosity or index == 0 else 1)
+        self._hidden(len(finding.evidence) - len(shown), indent=4)
 
     def _proof(self, item: Evidence, *, lines: int) -> None:
         head: Line = [("    ", "")]
@@ -327,7 +401,7 @@ class _Page:
         if len(head) > 1:
             self.lines.append(head)
         if label:
-            self._wrapped(label, style="dim", indent=4, most=2 if self.verbosity == 0 else None)
+            self._wrapped(label, style="dim", indent=4, most=self.room.remarks)
         if item.value is not None:
             value = figures.short_float(item.value) if isinstance(item.value, float) else visible(str(item.value))
             self._wrapped(value, style="strong", indent=4, most=2)
@@ -377,7 +451,7 @@ class _Page:
         self.lines.append(_joined(line))
 
     def _rows(self, rows: list[dict[str, object]]) -> None:
-        most = (4, 10, 100)[min(self.verbosity, 2)]
+        most = self.room.rows
         columns = list(rows[0])[:8]
         table = [[visible(str(name)) for name in columns]]
         for row in rows[:most]:
@@ -409,18 +483,17 @@ class _Page:
         if not finding.remedies:
             return
         self._label(UI.what_to_do)
-        most = 3 if self.verbosity == 0 else len(finding.remedies)
-        for index, (remedy, said) in enumerate(zip(finding.remedies[:most], texts.remedies, strict=False), 1):
-            tag = f" [{say(DISPOSITION[remedy.disposition], self.lang)}]"
-            short = self.verbosity == 0
+        shown = finding.remedies[: self.room.remedies]
+        for index, (remedy, said) in enumerate(zip(shown, texts.remedies, strict=False), 1):
+            tag = say(DISPOSITION[remedy.disposition], self.lang)
             self._wrapped(
-                visible(said.text) + tag, first=[(f"    {index}. ", "heading")], indent=7, most=3 if short else None
+                f"[{tag}] {visible(said.text)}", first=[(f"    {index}. ", "heading")], indent=7, most=self.room.said
             )
             self._change(remedy)
             for label, text in ((UI.expect, said.expect), (UI.verify, said.verify)):
-                if text and not short:
+                if text and self.verbosity:
                     self._wrapped(labelled(label, visible(text), self.lang), style="dim", indent=7)
-        self._hidden(len(finding.remedies) - most, indent=4)
+        self._hidden(len(finding.remedies) - len(shown), indent=4)
 
     def _change(self, remedy: Remedy) -> None:
         change = before_after(remedy)
@@ -457,7 +530,7 @@ class _Page:
             self._wrapped(
                 labelled(UI.what_to_do, visible(words(finding, self.lang).remedies[0].text), self.lang),
                 indent=indent + 2,
-                most=2,
+                most=min(2, self.room.said or 2),
             )
             self._change(finding.remedies[0])
 
@@ -478,30 +551,27 @@ class _Page:
         if when:
             parts.append(visible(when))
         self._wrapped(" · ".join(parts), indent=2)
+        stack = framework(self.result, lang)
+        if stack:
+            self._wrapped(stack, indent=2)
         if coverage.ranks_missing:
             missing = say(UI.ranks_missing, lang, list=figures.ranges(coverage.ranks_missing))
             self._warn(f"{say(UI.ranks, lang)} {missing}")
         if not coverage.complete:
             self._warn(say(UI.incomplete, lang))
         self._problems()
-        most = 3 if self.verbosity == 0 else 30
         for text, paths in self._unread():
-            listed = visible(figures.names(paths, most=most))
-            self._wrapped(
-                say(text, lang, n=len(paths), list=listed),
-                style="dim",
-                indent=2,
-                most=2 if self.verbosity == 0 else None,
-            )
+            listed = visible(figures.names(paths, most=self.room.notes))
+            self._wrapped(say(text, lang, n=len(paths), list=listed), style="dim", indent=2, most=self.room.remarks)
         if coverage.unparsed:
             self._wrapped(say(UI.n_unparsed, lang, n=coverage.unparsed), style="dim", indent=2)
-        for note in coverage.clock_notes[: 2 if self.verbosity == 0 else None]:
-            self._wrapped(labelled(UI.clock, visible(note), lang), style="dim", indent=2)
+        for note in clock_notes(coverage, lang)[: self.room.notes]:
+            self._wrapped(labelled(UI.clock, visible(note), lang), style="dim", indent=2, most=self.room.remarks)
         self._rules()
 
     def _problems(self) -> None:
         problems = self.result.coverage.problems
-        most = 3 if self.verbosity == 0 else 30
+        most = self.room.notes
         for problem in problems[:most]:
             reason = say(REASON[problem.reason], self.lang) if problem.reason in REASON else visible(problem.reason)
             line = f":{problem.line}" if problem.line else ""
@@ -528,8 +598,8 @@ class _Page:
         if missing:
             tables = visible(figures.names((name for name, _ in missing.most_common()), most=6))
             summary += in_brackets(say(UI.no_data_for, lang, tables=tables), lang)
-        self._wrapped(summary, style="dim", indent=2)
-        for failure in result.errors[: 2 if self.verbosity == 0 else None]:
+        self._wrapped(summary, style="dim", indent=2, most=self.room.remarks)
+        for failure in result.errors[: self.room.notes]:
             self._warn(f"{visible(failure.code)} {visible(failure.name)}: {visible(failure.message)}")
         if self.verbosity > 1 and result.skipped:
             for rule in result.skipped:
@@ -556,9 +626,7 @@ class _Page:
         return [(f"  {say(text, self.lang)}  ", "heading")]
 
     def _warn(self, text: str) -> None:
-        self._wrapped(
-            text, first=[(f"  {ICONS['warning']} ", "warning")], indent=4, most=2 if self.verbosity == 0 else None
-        )
+        self._wrapped(text, first=[(f"  {ICONS['warning']} ", "warning")], indent=4, most=self.room.remarks)
 
     def _hidden(self, count: int, indent: int = 2) -> None:
         if count > 0:
@@ -583,7 +651,10 @@ class _Page:
         text = text[: most * self.width].replace("\t", " ")
         lines = wrap(text, self.width - indent, used=max(0, lead - indent))
         if len(lines) > most:
-            lines = [*lines[: most - 1], cut(lines[most - 1] + " …", self.width - indent)]
+            # A long path that does not fit is better cut than left out.
+            last, room = lines[most - 1], self.width - indent
+            whole = text_width(last) * 3 > room * 2
+            lines = [*lines[: most - 1], cut(f"{last} …" if whole else f"{last} {lines[most]} …", room)]
         for index, line in enumerate(lines):
             self.lines.append([*(start if index == 0 else [(" " * indent, "")]), (line, style)])
 

@@ -155,6 +155,7 @@ REASON: dict[str, Text] = {
     "special": Text("special file", "特殊文件"),
     "grew": Text("grew while reading", "读取时仍在写入"),
     "limit": Text("limit reached", "达到上限"),
+    "duplicate": Text("held twice", "内容重复"),
 }
 
 
@@ -169,6 +170,8 @@ class UI:
     what_to_do = Text("What to do", "处理建议")
     what_it_caused = Text("What it caused", "引发的连带现象")
     runner_up = Text("Also considered", "备选解释")
+    why_this = Text("Why this", "判断依据")
+    settle = Text("What would settle it:", "如何确认：")
     not_taken = Text("not taken: {why}", "未采纳：{why}")
     collect = Text("Collect next", "建议补充采集")
     references = Text("References", "参考资料")
@@ -177,8 +180,6 @@ class UI:
     notes = Text("Notes", "提示信息")
     suppressed = Text("Suppressed", "已屏蔽")
     unused_suppression = Text("Unused suppression", "未生效的屏蔽规则")
-    timeline = Text("When it happened", "发生时间")
-    timeline_calm = Text("Lines over time", "日志随时间分布")
     coverage = Text("What was read", "读取范围")
     checks = Text("What was checked", "检查范围")
     facts = Text("Facts about the job", "任务信息")
@@ -223,6 +224,21 @@ class UI:
     applies_to = Text("for {stack}", "适用于 {stack}")
 
     # Coverage
+    framework = Text("Framework: {name} {version}", "框架：{name} {version}")
+    framework_among = Text(
+        "Framework: {name}, release unknown (its options fit {versions})",
+        "框架：{name}，版本未知（参数与 {versions} 相符）",
+    )
+    framework_unversioned = Text("Framework: {name}, release unknown", "框架：{name}，版本未知")
+    framework_one_of = Text(
+        "Framework: {names}, which of them is not known; changes say whose they are (--stack states it)",
+        "框架：{names} 之一，无法确定；修改建议注明适用框架（可用 --stack 指定）",
+    )
+    framework_unknown = Text(
+        "Framework: unknown; changes are given for each (--stack states it)",
+        "框架：未识别，修改建议按框架分别给出（可用 --stack 指定）",
+    )
+    framework_none = Text("Framework: none that is known; read as plain text", "框架：未识别到已知框架，按普通文本读取")
     ranks = Text("Ranks", "Rank")
     ranks_read = Text("{list} read", "已读取 {list}")
     ranks_of = Text("{n} of {total}", "{n} / {total}")
@@ -337,9 +353,7 @@ class UI:
     copied = Text("copied", "已复制")
     expand_all = Text("Expand all", "全部展开")
     collapse_all = Text("Collapse all", "全部收起")
-    filter_findings = Text("Filter findings", "筛选发现")
     filter_none = Text("No finding contains this text.", "没有包含该文字的发现。")
-    keys = Text("j / k: next and previous finding · / : filter", "j / k：下一个 / 上一个发现 · /：筛选")
     report_title = Text("npudiag report", "npudiag 诊断报告")
     no_findings = Text(
         "None of the rules that could judge found a problem in what was read.",

@@ -240,7 +240,7 @@ def test_samples_with_every_output(sample: str, tmp_path: Path) -> None:
 
 
 def test_tables_as_csv(broken: Path, tmp_path: Path) -> None:
-    assert npudiag("analyze", broken, "--csv", tmp_path / "tables", "-q").returncode == 0
+    assert npudiag("gate", broken, "--csv", tmp_path / "tables", "-q").returncode == 1
     names = {path.name for path in (tmp_path / "tables").iterdir()}
     assert {"log.csv", "files.csv", "log_counts.csv"} <= names
     first, second = (tmp_path / "tables" / "files.csv").read_text(encoding="utf-8").splitlines()
