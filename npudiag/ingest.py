@@ -9,28 +9,35 @@ from __future__ import annotations
 
 import datetime
 import multiprocessing
+import os
 import re
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from npudiag.discover.identity import identify
+from npudiag.discover.remote import is_url
 from npudiag.discover.source import Limits, Source
 from npudiag.discover.streams import open_range, open_streams
-from npudiag.discover.walk import discover
+from npudiag.discover.walk import discover, evidence_names, expanded, place_of
 from npudiag.errors import SourceError
 from npudiag.host.resources import Resources
 from npudiag.parsers import HEAD_BYTES, all_parsers, choose
 from npudiag.parsers.base import Budget, Context, Partial, Stream
 from npudiag.parsers.normalise import plan
 from npudiag.parsers.scan import Literals, Scanner
+from npudiag.partials import MAGIC
+from npudiag.pool import Failure, Pool, run_on
 from npudiag.result import Problem
 from npudiag.tables.columns import Columns
+
+INTERRUPTED = "interrupted"
+"""Reason of the problem that says the user stopped the reading."""
 
 RANGE_BYTES = 48 << 20
 _SMALL_BYTES = 24 << 20
@@ -38,6 +45,7 @@ _SMALL_MEMORY = 256 << 20
 _TASK_BYTES = 4 << 20
 _BATCH_FILES = 64
 _ROWS_IN_ALL = 120_000
+_FEWEST_CARRIED = 400
 _ALIGN = re.compile(rb"\n(?=\[(?:[A-Z]+|\d+)\] [A-Z0-9_]+\(-?\d+[:,])")
 
 _ALIGN_STEP = re.compile(rb"\n(?=[^\n]{0,120}\biteration +\d+/ *\d+ \|)")
@@ -94,6 +102,8 @@ def ingest(
     limits: Limits | None = None,
     progress: Progress | None = None,
     executor: Executor | None = None,
+    workers: int | None = None,
+    nodes: Mapping[str, str] | None = None,
 ) -> Ingested:
     """Find, read and parse everything under `paths`.
 
@@ -104,6 +114,8 @@ def ingest(
         limits: Bounds on archives and numbers of files.
         progress: Told how far the work is.
         executor: Where to run the units; None decides by size.
+        workers: How many tasks `executor` runs at a time; None: as many as this machine would.
+        nodes: Path, one of `paths`, to the name of the node whose logs lie there.
 
     Raises:
         UsageError: A path does not exist.
@@ -111,65 +123,134 @@ def ingest(
     limits = limits or Limits()
     found = discover(paths, limits)
     out = Ingested(problems=list(found.problems))
-    units = [unit for order, source in enumerate(found.sources) for unit in split(source, order)]
+    sources = _of_nodes(found.sources, paths, nodes) if nodes else found.sources
+    units = [unit for order, source in enumerate(sources) for unit in split(source, order)]
     total = sum(unit.size for unit in units)
     bounds = resources() if total > _SMALL_BYTES else Resources(1, _SMALL_MEMORY)
     budget = _budget(len(units), bounds)
-    batches = list(batch(units, workers=bounds.workers))
+    batches = list(batch(units, workers=workers or bounds.workers))
     results: list[tuple[int, int, Partial]] = []
     done = 0
-
-    def take(units_done: Sequence[Unit], product: Product) -> None:
-        nonlocal done
-        results.extend(product.partials)
-        out.problems.extend(product.problems)
-        done += sum(unit.size for unit in units_done)
-        if progress:
-            progress(done, total)
-
-    pool = executor
-    own: ProcessPoolExecutor | None = None
-    if pool is None and bounds.workers > 1 and len(batches) > 1:
+    work_there = partial(_work_there, literals=literals, budget=budget, limits=limits)
+    outcomes: Iterator[tuple[list[Unit], Product | Failure]]
+    if executor is not None:
+        out.workers = workers or bounds.workers
+        outcomes = run_on(executor, work_there, batches)
+    elif bounds.workers > 1 and len(batches) > 1:
         out.workers = min(bounds.workers, len(batches))
-        own = ProcessPoolExecutor(out.workers, mp_context=_context(), initializer=_prepare, initargs=(literals,))
-        pool = own
+        pool = Pool(partial(_processes, literals), work_there, _patience, _halves)
+        outcomes = pool.run(batches, out.workers)
+    else:
+        scanner = Scanner(literals)
+        outcomes = ((units_now, work(units_now, scanner, budget, limits)) for units_now in batches)
     try:
-        if pool is None:
-            scanner = Scanner(literals)
-            for units_now in batches:
-                take(units_now, work(units_now, scanner, budget, limits))
-        else:
-            futures = {
-                pool.submit(_work_in_pool, units_now, literals, budget, limits): units_now for units_now in batches
-            }
-            for future in as_completed(futures):
-                units_now = futures[future]
-                try:
-                    take(units_now, future.result())
-                except BrokenProcessPool as exc:
-                    raise SourceError(
-                        "a worker process was killed, most likely for want of memory",
-                        reason="unreadable",
-                        hint="run again with --workers 1",
-                    ) from exc
-    finally:
-        if own is not None:
-            own.shutdown(cancel_futures=True)
+        for units_done, outcome in outcomes:
+            product = _lost(units_done, outcome) if isinstance(outcome, Failure) else outcome
+            results.extend(product.partials)
+            out.problems.extend(product.problems)
+            done += sum(unit.size for unit in units_done)
+            if progress:
+                progress(done, total)
+    except KeyboardInterrupt:
+        if not results:
+            raise
+        share = f"{100 * done / total:.0f} %" if total else "part"
+        message = f"interrupted when {share} of the input was read; the rest was not looked at"
+        out.problems.append(
+            Problem(path=paths[0] if len(paths) == 1 else "all inputs", reason=INTERRUPTED, message=message)
+        )
     out.partials = join(results)
+    if any(found.origin for found in out.partials):
+        from npudiag.partials.carry import settled
+
+        out.partials = settled(out.partials)
     return out
+
+
+def _of_nodes(sources: Sequence[Source], paths: Sequence[str], nodes: Mapping[str, str]) -> list[Source]:
+    """Return the sources with the nodes that the user named."""
+    given = [path for path in expanded(paths) if path != "-"]
+    places = [place_of(path) for path in given]
+    named = {name: nodes[path] for path, name in zip(given, evidence_names(places), strict=True) if path in nodes}
+
+    def owner(path: str) -> str | None:
+        return next(
+            (node for name, node in named.items() if path == name or path.startswith((f"{name}/", f"{name}!"))), None
+        )
+
+    return [
+        replace(source, identity=replace(source.identity, node=node)) if (node := owner(source.path)) else source
+        for source in sources
+    ]
+
+
+def _processes(literals: Literals, workers: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(workers, mp_context=_context(), initializer=_prepare, initargs=(literals,))
+
+
+def _patience(units: Sequence[Unit]) -> float:
+    """Return the seconds after which reading `units` counts as hanging; the slowest text known is read in a tenth."""
+    return 300 + sum(unit.size for unit in units) / 250_000
+
+
+def _halves(units: Sequence[Unit]) -> list[list[Unit]]:
+    """Cut a batch in two; a single unit cannot be cut."""
+    middle = len(units) // 2
+    return [list(units[:middle]), list(units[middle:])] if middle else []
+
+
+def _lost(units: Sequence[Unit], failure: Failure) -> Product:
+    """Return what stands for units that could not be read for a fault of ours."""
+    product = Product()
+    for unit in units:
+        message = failure.message
+        if unit.stop is not None:
+            message += f" (bytes {unit.start} to {unit.stop})"
+        product.problems.append(Problem(path=unit.source.path, reason=failure.reason, message=message))
+        lost = _skipped(unit.source, message)
+        lost.lines = _lines_in(unit) if unit.stop is not None else 0
+        product.partials.append((unit.order, unit.part, lost))
+    return product
+
+
+def _lines_in(unit: Unit) -> int:
+    """Count the lines of a range that was lost, so that those behind it keep their numbers."""
+    lines = 0
+    try:
+        with Path(unit.source.location or "").open("rb") as file:
+            file.seek(unit.start)
+            left = (unit.stop or 0) - unit.start
+            while left > 0 and (piece := file.read(min(left, 1 << 20))):
+                lines += piece.count(b"\n")
+                left -= len(piece)
+    except OSError:
+        pass
+    return lines
+
+
+def _skipped(source: Source, note: str) -> Partial:
+    skipped = Partial(source, kind="skipped", identity=source.identity, note=note)
+    skipped.truncated = True
+    return skipped
 
 
 def _budget(units: int, resources: Resources) -> Budget:
     """Share out the rows that the run may keep; a row takes about 2 KiB."""
     rows = min(_ROWS_IN_ALL, resources.memory_bytes // 8192)
-    share = max(60, min(4000, rows // max(units, 1)))
-    return Budget(rows=share, groups=share)
+    each = rows // max(units, 1)
+    share = max(60, min(4000, each))
+    return Budget(rows=share, groups=share, carried=max(_FEWEST_CARRIED, each))
 
 
 def split(source: Source, order: int) -> Iterator[Unit]:
     """Yield the units of a source: byte ranges where it is large and its records can be told apart."""
     size = source.size or 0
-    if source.container or source.location is None or size <= RANGE_BYTES + (RANGE_BYTES >> 1):
+    if (
+        source.container
+        or source.location is None
+        or is_url(source.location)
+        or size <= RANGE_BYTES + (RANGE_BYTES >> 1)
+    ):
         yield Unit(source, order)
         return
     try:
@@ -240,24 +321,52 @@ def work(units: Sequence[Unit], scanner: Scanner, budget: Budget, limits: Limits
         try:
             if unit.stop is not None:
                 stream: Stream = open_range(unit.source, unit.start, unit.stop)
-                partial = _parse(unit.source, stream, scanner, budget, unit.parser)
-                partial.part = unit.part
-                product.partials.append((unit.order, unit.part, partial))
+                found = parse(unit.source, stream, scanner, budget, unit.parser)
+                found.part = unit.part
+                product.partials.append((unit.order, unit.part, found))
             else:
                 for source, member in open_streams(unit.source, limits, product.problems.append):
-                    product.partials.append((unit.order, 0, _parse(source, member, scanner, budget, None)))
+                    for found in _read(source, member, scanner, budget, product.problems.append):
+                        product.partials.append((unit.order, 0, found))
         except SourceError as exc:
             product.problems.append(Problem(path=unit.source.path, reason=exc.reason, message=exc.message))
             if len(product.partials) == before:
-                skipped = Partial(unit.source, kind="skipped", identity=unit.source.identity, note=exc.message)
-                skipped.truncated = True
-                product.partials.append((unit.order, unit.part, skipped))
+                product.partials.append((unit.order, unit.part, _skipped(unit.source, exc.message)))
     return product
 
 
-def _parse(
+def _read(
+    source: Source, stream: Stream, scanner: Scanner, budget: Budget, report: Callable[[Problem], None]
+) -> Iterator[Partial]:
+    """Yield what a stream holds: one partial, or those that were carried here in it."""
+    head, broken = _head(stream)
+    if head.startswith(MAGIC):
+        from npudiag.partials.carry import taken
+
+        yield from taken(source, stream if broken is None else _Broken(broken), head, scanner.literals, budget, report)
+    else:
+        yield _parsed(source, stream, head, broken, scanner, budget, None)
+
+
+def parse(
     source: Source, stream: Stream, scanner: Scanner, budget: Budget, name: str | None, year: int | None = None
 ) -> Partial:
+    """Read one stream.
+
+    Args:
+        source: What it is.
+        stream: Its bytes.
+        scanner: Marks the records that rules ask for.
+        budget: How much may be kept.
+        name: Parser to use; None chooses by content.
+        year: Year of time stamps without one; None takes that of the file's last change.
+    """
+    head, broken = _head(stream)
+    return _parsed(source, stream, head, broken, scanner, budget, name, year)
+
+
+def _head(stream: Stream) -> tuple[bytes, SourceError | None]:
+    """Return the first bytes of a stream, and the error that ended it among them."""
     pieces: list[bytes] = []
     size = 0
     broken: SourceError | None = None
@@ -270,12 +379,24 @@ def _parse(
             size += len(piece)
     except SourceError as exc:
         broken = exc
-    head = b"".join(pieces)
+    return b"".join(pieces), broken
+
+
+def _parsed(
+    source: Source,
+    stream: Stream,
+    head: bytes,
+    broken: SourceError | None,
+    scanner: Scanner,
+    budget: Budget,
+    name: str | None,
+    year: int | None = None,
+) -> Partial:
     if not head:
-        partial = Partial(source, kind="skipped", identity=source.identity, note="empty file")
+        empty = Partial(source, kind="skipped", identity=source.identity, note="empty file")
         if broken:
-            partial.broke_off(broken, 0)
-        return partial
+            empty.broke_off(broken, 0)
+        return empty
     if broken is not None:
         stream = _Broken(broken)
     parser = all_parsers()[name] if name else choose(head, source.path)
@@ -314,11 +435,23 @@ _scanner: Scanner | None = None
 
 
 def _prepare(literals: Literals) -> None:
+    """Make a worker process ready; it ends with the process that made it, however that ends."""
     global _scanner
+    # Ctrl-C reaches every process of a terminal; the one that made the workers says what becomes of them.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _scanner = Scanner(literals)
 
 
-def _work_in_pool(units: Sequence[Unit], literals: Literals, budget: Budget, limits: Limits) -> Product:
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work_there(units: Sequence[Unit], literals: Literals, budget: Budget, limits: Limits) -> Product:
     global _scanner
     if _scanner is None or _scanner.literals != literals:
         _scanner = Scanner(literals)
@@ -339,20 +472,34 @@ def _own_threads() -> int:
 
 
 def join(results: Iterable[tuple[int, int, Partial]]) -> list[Partial]:
-    """Put the ranges of each file together again, line numbers counted from the file's start."""
+    """Put the ranges of each file together again, line numbers counted from the file's start.
+
+    What lies behind a range that is missing is left out, for its lines have no numbers.
+    """
     out: list[Partial] = []
     current: tuple[int, Partial] | None = None
-    for order, part, partial in sorted(results, key=lambda item: (item[0], item[1])):
-        if part == 0 or current is None or current[0] != order:
-            current = (order, partial)
-            out.append(partial)
-            continue
-        _append(current[1], partial)
+    expected = 0
+    for order, part, found in sorted(results, key=lambda item: (item[0], item[1])):
+        if current is None or current[0] != order or part == 0:
+            if part:
+                found = _skipped(found.source, "its first part was not read")
+            current = (order, found)
+            expected = -1 if part else 1
+            out.append(found)
+        elif part == expected:
+            expected += 1
+            append(current[1], found)
+        else:
+            expected = -1
+            current[1].truncated = True
     return out
 
 
-def _append(whole: Partial, part: Partial) -> None:
+def append(whole: Partial, part: Partial) -> None:
+    """Join what follows in the same log to `whole`; `part` is used up."""
     shift = whole.lines
+    if whole.kind == "skipped":
+        whole.kind = part.kind
     known = {(group.level, group.module, group.text): group for group in whole.groups}
     renumber: dict[int, int] = {}
     for group in part.groups:
@@ -423,8 +570,8 @@ def texts(files: Mapping[str, str], literals: Literals, *, year: int = 2026) -> 
     out = Ingested()
     for _order, (path, text) in enumerate(files.items()):
         source = Source(path, None, None, None, identify(path))
-        partial = _parse(source, _Memory(text.encode("utf-8", "surrogatepass")), scanner, Budget(), None, year)
-        out.partials.append(partial)
+        stream = _Memory(text.encode("utf-8", "surrogatepass"))
+        out.partials.append(parse(source, stream, scanner, Budget(), None, year))
     return out
 
 

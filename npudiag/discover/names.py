@@ -47,3 +47,9 @@ def member_path(name: str) -> str | None:
 def without_archive_ending(name: str) -> str:
     """Return ``bundle`` for ``bundle.tar.gz``; other names as they are."""
     return _ARCHIVE_ENDING.sub("", name)
+
+
+def walk_order(path: str) -> list[tuple[bool, str]]:
+    """Return what sorts paths as a walk meets them: the files of a folder ahead of its subfolders."""
+    *folders, name = path.split("/")
+    return [*((True, folder) for folder in folders), (False, name)]

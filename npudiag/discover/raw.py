@@ -156,7 +156,7 @@ class Disk:
             self._finished()
             return b""
         try:
-            piece = os.pread(self._open(), size, self._at) if hasattr(os, "pread") else self._seek_and_read(size)
+            piece = self._piece(size)
         except SourceError as exc:
             self._fault = exc
             raise
@@ -200,8 +200,11 @@ class Disk:
             self._handle, _ = open_regular(self._source.location, self._source.path)
         return self._handle
 
-    def _seek_and_read(self, size: int) -> bytes:
+    def _piece(self, size: int) -> bytes:
+        """Return up to `size` bytes from where the reader stands."""
         handle = self._open()
+        if hasattr(os, "pread"):
+            return os.pread(handle, size, self._at)
         os.lseek(handle, self._at, os.SEEK_SET)
         return os.read(handle, size)
 

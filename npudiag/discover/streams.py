@@ -20,6 +20,7 @@ from npudiag.discover.identity import identify
 from npudiag.discover.inflate import Inflater
 from npudiag.discover.names import VCS_FOLDERS, member_path
 from npudiag.discover.raw import BLOCK, Disk, Meter, Peekable, Piped, Reader, Report
+from npudiag.discover.remote import Remote, is_url
 from npudiag.discover.source import Limits, Source
 from npudiag.errors import SourceError
 from npudiag.result import Problem
@@ -113,7 +114,7 @@ def open_streams(source: Source, limits: Limits, report: Report) -> Iterator[tup
     if source.location is None:
         yield from _open_stdin(source, limits, report, meter)
         return
-    disk = Disk(source, meter, report)
+    disk = (Remote if is_url(source.location) else Disk)(source, meter, report)
     try:
         if source.container is None:
             yield source, Stream(disk, disk.close)

@@ -10,11 +10,13 @@ Decisions:
   outside as ``escape``, one that leads nowhere as ``vanished``. An argument may itself be a link.
 * FIFOs, sockets and devices are reported and never opened.
 * Folders of version control are passed over.
+* A pattern that the shell did not expand (``'node-*/slog'``) is expanded, unless a file has that very name.
 * Two arguments of the same name get their parents' names in front, so that no two files share an evidence path.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import stat
 from collections import Counter
@@ -27,6 +29,7 @@ from npudiag.discover.identity import identify
 from npudiag.discover.inflate import Inflater
 from npudiag.discover.names import VCS_FOLDERS, display_path
 from npudiag.discover.raw import Meter, Peekable, open_regular
+from npudiag.discover.remote import find, is_url
 from npudiag.discover.source import Limits, Source
 from npudiag.errors import SourceError, UsageError
 from npudiag.result import Problem
@@ -49,30 +52,52 @@ def discover(paths: Sequence[str], limits: Limits | None = None) -> Discovery:
     """Find all files under `paths`.
 
     Args:
-        paths: Files, folders, archives, or ``-`` for standard input.
+        paths: Files, folders, archives, patterns, URLs, or ``-`` for standard input.
         limits: Bounds; only `max_files` is used here.
 
     Raises:
-        UsageError: A path does not exist.
+        UsageError: A path does not exist, or a URL cannot be read.
     """
-    arguments: list[tuple[str, os.stat_result]] = []
+    limits = limits or Limits()
+    arguments: list[tuple[str, os.stat_result | None]] = []
     has_stdin = False
-    for path in paths:
+    for path in expanded(paths):
         if path == STDIN:
             has_stdin = True
-            continue
-        try:
-            status = Path(path).stat()
-        except (OSError, ValueError, RuntimeError) as exc:
-            raise _unusable(path, exc) from None
-        arguments.append((os.path.abspath(path), status))  # noqa: PTH100 - Path.absolute() keeps ".."
-    walk = _Walk(limits or Limits(), [location for location, _ in arguments])
+        elif is_url(path):
+            arguments.append((path, None))
+        else:
+            try:
+                arguments.append((place_of(path), Path(path).stat()))
+            except (OSError, ValueError, RuntimeError) as exc:
+                raise _unusable(path, exc) from None
+    walk = _Walk(limits, [location for location, status in arguments if status])
     if has_stdin:
         walk.found.sources.append(Source(STDIN, None, None, None))
     for (location, status), name in zip(arguments, evidence_names([place for place, _ in arguments]), strict=True):
-        walk.argument(location, name, status)
+        if status:
+            walk.argument(location, name, status)
+        else:
+            sources, problems = find(location, name, limits)
+            walk.found.sources += sources
+            walk.found.problems += problems
     walk.finish()
     return walk.found
+
+
+def expanded(paths: Sequence[str]) -> list[str]:
+    """Return the arguments with patterns replaced by what fits them."""
+    out: list[str] = []
+    for path in paths:
+        pattern = glob.has_magic(path) and not is_url(path) and not os.path.lexists(path)
+        # Path.glob takes no absolute patterns.
+        out += (pattern and sorted(glob.glob(path))) or [path]  # noqa: PTH207
+    return out
+
+
+def place_of(path: str) -> str:
+    """Return an argument as it is named in lists of places: absolute, or the URL that it is."""
+    return path if is_url(path) else os.path.abspath(path)  # noqa: PTH100 - Path.absolute() keeps ".."
 
 
 def _unusable(path: str, exc: Exception) -> UsageError:

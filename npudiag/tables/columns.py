@@ -95,6 +95,31 @@ class Columns:
         for row in rows:
             self.append(row)
 
+    def extend_columns(
+        self,
+        size: int,
+        numbers: Mapping[str, array[int] | array[float]],
+        texts: Mapping[str, Sequence[str | None]],
+    ) -> None:
+        """Add rows that are columns already; what is not named is missing.
+
+        Args:
+            size: Number of rows.
+            numbers: Values of columns that are no text, of the column's own type.
+            texts: Values of text columns.
+        """
+        for name in (*numbers, *texts):
+            if name not in self._data:
+                self._new(name, self.size)
+        for name, data in self._data.items():
+            if name in numbers:
+                data.extend(numbers[name])
+            elif name in texts:
+                data.extend(array(data.typecode, [self._code(name, text) for text in texts[name]]))
+            else:
+                data.extend(_filled(self._dtypes[name], size))
+        self.size += size
+
     def merge(self, other: Columns, shift: int = 0) -> None:
         """Add the rows of `other` behind the own ones.
 
@@ -134,6 +159,10 @@ class Columns:
         """
         self._data[name] = array(_CODE[self._dtypes[name]], values)
         self._bind()
+
+    def change(self, name: str, index: int, value: int | float) -> None:
+        """Replace one value of a column of numbers."""
+        self._data[name][index] = value
 
     def has(self, name: str) -> bool:
         """Whether any row has a value in this column."""
@@ -223,12 +252,51 @@ class Columns:
             return pd.arrays.IntegerArray(raw.astype(np.int64), absent)
         return pd.arrays.BooleanArray(raw == 1, absent)
 
-    def __getstate__(self) -> tuple[Any, ...]:
+    def state(self) -> tuple[str, int, dict[str, array[Any]], dict[str, list[str]]]:
+        """Return everything `restored` needs: table, rows, columns, and the texts of coded columns."""
         return self.table, self.size, self._data, self._names
+
+    @classmethod
+    def restored(cls, table: str, size: int, data: Mapping[str, Any], names: Mapping[str, list[str]]) -> Columns:
+        """Return the columns whose `state` this was.
+
+        Args:
+            table: Name of the table.
+            size: Number of rows.
+            data: Columns of numbers, arrays of any kind.
+            names: Texts of the text columns.
+
+        Raises:
+            ValueError: It is the state of no table of this release.
+        """
+        if table not in TABLES:
+            raise ValueError(f"there is no table {table!r}")
+        out = cls(table)
+        for name, values in data.items():
+            plain = array(_CODE[out._dtypes[name]]) if name in out._dtypes else None
+            if plain is None or values.shape != (size,) or values.dtype.itemsize != plain.itemsize:
+                raise ValueError(f"{table}.{name} is not a column of {size} rows")
+            if (values.dtype.kind == "f") is not (plain.typecode == "d"):
+                raise ValueError(f"{table}.{name} is not a column of that kind")
+            plain.frombytes(values.tobytes())
+            most = len(names.get(name, ()))
+            if out._dtypes[name] == "str" and plain and not NO_TEXT <= min(plain) <= max(plain) < most:
+                raise ValueError(f"{table}.{name} speaks of texts that are not there")
+            out._data[name] = plain
+        out.size = size
+        out._names = {name: list(texts) for name, texts in names.items() if name in out._data}
+        out._recode()
+        return out
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.state()
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.table, self.size, self._data, self._names = state
         self._dtypes = {column.name: column.dtype for column in TABLES[self.table].columns}
+        self._recode()
+
+    def _recode(self) -> None:
         self._codes = {
             name: {None: NO_TEXT, **{text: code for code, text in enumerate(texts)}}
             for name, texts in self._names.items()

@@ -71,7 +71,10 @@ class Store:
             self._frames.pop(name, None)
             return
         names = TABLES[name].names
-        self._rows[name].extend({column: row.get(column) for column in names} for row in rows)
+        wanted = set(names)
+        self._rows[name].extend(
+            row if row.keys() == wanted else {column: row.get(column) for column in names} for row in rows
+        )
         self._frames.pop(name, None)
 
     def rows(self, name: str) -> Sequence[dict[str, Any]]:
@@ -126,6 +129,8 @@ class Store:
         for name, table in TABLES.items():
             columns = ", ".join(f'"{column.name}" {SQL_TYPE[column.dtype]}' for column in table.columns)
             connection.execute(f'CREATE TABLE "{name}" ({columns})')
+        # One thread: the same rows then give the same answer each time, ties and unordered aggregates included.
+        connection.execute("SET threads=1")
         connection.execute("SET enable_external_access=false")
         connection.execute("SET lock_configuration=true")
         return connection

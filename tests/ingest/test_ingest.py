@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import io
+import os
 import tarfile
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from npudiag import ingest as module
+from npudiag.discover.walk import discover
 from npudiag.errors import UsageError
 from npudiag.host.resources import Resources, decide
 from npudiag.ingest import Ingested, Unit, batch, ingest
@@ -78,6 +82,69 @@ def test_ranges_of_a_file_give_what_the_whole_gives(tree: Path, monkeypatch: pyt
     text = (tree / "worker-0/debug/plog/plog-500_20260102030405678.log").read_text().split("\n")
     for row in pieces.partials[0].rows:
         assert row.text.split("\n")[0] == text[row.line - 1]
+
+
+def test_behind_a_lost_range_lines_keep_their_numbers(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RANGE_BYTES", 20_000)
+    monkeypatch.setattr(module, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(module, "_TASK_BYTES", 1)
+    path = tree / "worker-0/debug/plog/plog-500_20260102030405678.log"
+    text = path.read_text().split("\n")
+    for place in (0, 1, 2):
+        unit = list(module.split(discover([str(path)]).sources[0], 0))[place]
+        lost = path.read_bytes()[unit.start : unit.stop]
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "parse", _Deadly(lost))
+            patch.setattr(module, "_context", lambda: get_context("fork"))  # so that workers have the patch
+            pieces = run(path, 2)
+        assert [problem.reason for problem in pieces.problems] == ["crashed"]
+        (partial,) = pieces.partials
+        assert partial.kind == "slog" and partial.truncated and partial.lines == 3006
+        assert partial.rows
+        for row in partial.rows:
+            assert row.text.split("\n")[0] == text[row.line - 1]
+
+
+class _Deadly:
+    """Parses, but dies of one range."""
+
+    def __init__(self, lost: bytes) -> None:
+        self._lost = lost
+        self._parse = module.parse
+
+    def __call__(self, source: Any, stream: Any, *rest: Any) -> Any:
+        data = stream.read(1 << 20)
+        if data == self._lost:
+            os._exit(1)
+        return self._parse(source, io.BytesIO(data), *rest)
+
+
+def test_what_was_read_when_the_user_stopped_is_kept(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RANGE_BYTES", 20_000)
+    monkeypatch.setattr(module, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(module, "_TASK_BYTES", 1)
+    for workers in (1, 2):
+
+        def stop(done: int, total: int) -> None:
+            if done * 2 > total:
+                raise KeyboardInterrupt
+
+        found = ingest([str(tree)], LITERALS, lambda: Resources(workers, 1 << 30), progress=stop)  # noqa: B023
+        assert [problem.reason for problem in found.problems] == [module.INTERRUPTED]
+        assert 0 < sum(partial.lines for partial in found.partials) < 3 * 3006
+        for partial in found.partials:
+            text = (tree.parent / partial.source.path).read_text().split("\n")
+            for row in partial.rows:
+                assert row.text.split("\n")[0] == text[row.line - 1]
+
+
+def test_an_interruption_before_anything_was_read_is_one(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "work", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(tree, 1)
 
 
 def test_archives_and_compressed_files_give_what_plain_files_give(tree: Path, tmp_path: Path) -> None:
