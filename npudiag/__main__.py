@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from npudiag._version import __version__
@@ -37,7 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     try:
-        code = _run(args)
+        with _stopped_alike():
+            code = _run(args)
         # Left to the interpreter's end, a failing flush would change the exit code.
         sys.stdout.flush()
     except BrokenPipeError:
@@ -54,6 +55,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+@contextlib.contextmanager
+def _stopped_alike() -> Iterator[None]:
+    """Let whoever ends us with SIGTERM (`timeout`, a scheduler) get what Ctrl-C gives: partial results."""
+    # Not at the top: --version answers before they are loaded.
+    import signal
+    import threading
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _run(args: list[str]) -> int:
     """Hand `args` to the command-line application and return its exit code."""
     if args and args[0] == "explain":
@@ -61,14 +79,19 @@ def _run(args: list[str]) -> int:
         from npudiag.cli.explain import main as explain
 
         return explain(args[1:])
+    if args and args[0] == "watch" and "--" in args:
+        # What follows is a command with options of its own.
+        at = args.index("--")
+        args = [*args[:at], *(f"--command={word}" for word in args[at + 1 :])]
     # npudiag computes no matrices: the threads of BLAS cost memory and time to start, and make forking unsafe.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from typer.main import get_command
 
-    from npudiag.cli.app import app
+    from npudiag.cli.app import only
 
     # Not standalone: the application's own handling would end with 1 for whatever is not a usage error.
-    value: Any = get_command(app).main(args=args, prog_name="npudiag", standalone_mode=False)
+    chosen: Any = get_command(only(args[0] if args else None))
+    value = chosen.main(args=args, prog_name="npudiag", standalone_mode=False)
     return value if isinstance(value, int) else 0
 
 

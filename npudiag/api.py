@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 from npudiag.analyze import Options, analyze
 from npudiag.result import Finding, Result
@@ -13,6 +13,7 @@ from npudiag.tables.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
+    from npudiag.comparison.model import Comparison
     from npudiag.engine.load import RulePack
 
 
@@ -48,6 +49,16 @@ class Job:
         """
         return self._store.query(sql, parameters)
 
+    sql = query
+
+    def compare(self, other: Run) -> Comparison:
+        """Say what differs between this job and `other`, which is judged; see `npudiag.compare`."""
+        return compare(self, other)
+
+
+Run = Union[str, "PathLike[str]", "Sequence[str | PathLike[str]]", Job, Result]
+"""What can be compared: a path or several, an analysed job, a result document."""
+
 
 def load(
     paths: str | PathLike[str] | Sequence[str | PathLike[str]],
@@ -75,3 +86,31 @@ def load(
     listed = [fspath(paths)] if isinstance(paths, (str, PathLike)) else [fspath(path) for path in paths]
     options = Options(params=params or {}, workers=workers, memory_mb=memory_mb)
     return Job(*analyze(listed, rules or load_pack(), options))
+
+
+def compare(
+    a: Run,
+    b: Run,
+    *,
+    rules: RulePack | None = None,
+    workers: int | None = None,
+    memory_mb: int | None = None,
+) -> Comparison:
+    """Say what differs between two runs, what it costs, and what explains it.
+
+    Args:
+        a: The run to compare with: a path or several, what `load` returned, or a result document.
+        b: The run that is judged, likewise.
+        rules: Rules to use; the shipped pack by default.
+        workers: Processes; decided by the machine by default.
+        memory_mb: Memory of the process tree in MiB; decided by the machine by default.
+
+    Raises:
+        UsageError: A path does not exist.
+        RuleError: A rule file is wrong.
+    """
+    from npudiag.comparison.run import compare as compare_runs
+
+    sides = [(run.result, run._store) if isinstance(run, Job) else run for run in (a, b)]
+    options = Options(workers=workers, memory_mb=memory_mb)
+    return compare_runs(sides[0], sides[1], pack=rules, options=options)

@@ -37,7 +37,13 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def options(command: Any) -> set[str]:
-    return {name for param in command.params for name in (*param.opts, *param.secondary_opts) if name.startswith("-")}
+    return {
+        name
+        for param in command.params
+        if not getattr(param, "hidden", False)
+        for name in (*param.opts, *param.secondary_opts)
+        if name.startswith("-")
+    }
 
 
 def shell_lines() -> Iterator[str]:
@@ -71,6 +77,8 @@ def test_readme_calls_exist() -> None:
         path, arguments = resolve(words)
         assert path, f"README calls npudiag {shlex.join(words)}, whose command does not exist"
         assert not getattr(COMMANDS[path], "commands", {}), f"README calls the group npudiag {' '.join(path)}"
+        if "--" in arguments:
+            arguments = arguments[: arguments.index("--")]  # what follows is somebody else's
         used = {word.partition("=")[0] for word in arguments if re.match(r"--?[a-z]", word)}
         assert used <= options(COMMANDS[path]), f"README gives {path} options it does not have"
 
@@ -160,6 +168,29 @@ def test_python_example_runs() -> None:
     exec(compile(example.replace('"logs/"', repr(str(sample))), "README.md", "exec"), names)
     assert len(names["log"]) > 0
     assert list(names["slow"].columns) == ["rank", "first"]
+
+
+def test_examples_of_the_python_page_run(tmp_path: Path) -> None:
+    samples = ROOT / "sample_logs"
+    (tmp_path / "my-rules").mkdir()
+    rule = (ROOT / "rules" / "signals" / "SIG101-engine-dead.yaml").read_text(encoding="utf-8")
+    own = rule.replace("SIG101", "OWN101").replace("engine-dead", "own-engine-dead")
+    (tmp_path / "my-rules" / "OWN101-own-engine-dead.yaml").write_text(own, encoding="utf-8")
+    names: dict[str, Any] = {}
+    places = {
+        '"logs/"': samples / "hccl-notify-timeout-dead-peer" / "logs",
+        '"before/"': samples / "launch-script-clean" / "logs",
+        '"after/"': samples / "launch-script-faults" / "logs",
+        '"my-rules/"': tmp_path / "my-rules",
+    }
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    examples = [text for language, text in BLOCK.findall(page) if language == "python"]
+    for example in examples:
+        for word, place in places.items():
+            example = example.replace(word, repr(str(place)))
+        exec(compile(example, "docs/python.md", "exec"), names)
+    assert len(examples) == 4
+    assert len(names["errors"]) > 0 and list(names["first"].columns) == ["rank", "first"] and len(names["late"]) > 0
 
 
 def test_query_example_runs() -> None:

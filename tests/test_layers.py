@@ -16,34 +16,47 @@ import npudiag
 PACKAGE = Path(npudiag.__file__).parent
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("npudiag._version", "npudiag.errors", "npudiag.cache"),
+    ("npudiag._version", "npudiag.errors", "npudiag.cache", "npudiag.plugins"),
     ("npudiag.result",),
+    ("npudiag.comparison.model",),
     ("npudiag.engine.model",),
     ("npudiag.budget",),
     ("npudiag.config",),
-    ("npudiag.discover", "npudiag.host"),
+    ("npudiag.discover",),
     ("npudiag.tables.schema", "npudiag.tables.columns"),  # parsers fill them
     ("npudiag.parsers",),
     ("npudiag.tables",),
-    ("npudiag.ingest",),
+    ("npudiag.host",),  # writes what the parsers read
+    ("npudiag.pool",),
+    ("npudiag.partials",),
+    ("npudiag.ingest", "npudiag.cluster"),
     ("npudiag.analyses",),
     ("npudiag.advice",),
+    ("npudiag.comparison.snapshot",),  # kept in the result document
     ("npudiag.detectors", "npudiag.engine"),
     ("npudiag.knowledge",),
     ("npudiag.diagnosis",),
-    ("npudiag.analyze",),
+    ("npudiag.filling",),
+    ("npudiag.account",),
+    ("npudiag.analyze", "npudiag.extract"),
+    ("npudiag.watch",),
     ("npudiag.engine.testing",),  # the tests in rule files are run through the whole pipeline
+    ("npudiag.comparison",),
     ("npudiag.api",),
     ("npudiag.cli",),
     ("npudiag", "npudiag.__main__"),
 )
 """From the lowest; a module may import from its own layer and from lower ones. The longest prefix decides."""
 
-REPORT_MAY_IMPORT = ("npudiag.report", "npudiag.result", "npudiag._version")
+REPORT_MAY_IMPORT = ("npudiag.report", "npudiag.result", "npudiag.comparison.model", "npudiag._version")
 MAY_IMPORT_REPORT = ("npudiag.report", "npudiag.cli", "npudiag.__main__")
 
 HEAVY = {"pandas", "duckdb", "jinja2", "rich", "typer", "dask", "distributed"}
-MAY_LOAD: dict[str, set[str]] = {"npudiag.cli": {"typer"}, "npudiag.report.html.page": {"jinja2"}}
+MAY_LOAD: dict[str, set[str]] = {
+    "npudiag.cli": {"typer"},
+    "npudiag.report.html.page": {"jinja2"},
+    "npudiag.report.html.compare": {"jinja2"},
+}
 """Modules that may import something heavy at their top: they are themselves loaded only when it is needed."""
 
 

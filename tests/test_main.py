@@ -40,6 +40,24 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], in
     return run
 
 
+def test_a_command_alone_is_the_command_it_is_among_all(capsys: pytest.CaptureFixture[str]) -> None:
+    from typer.main import get_command
+
+    from npudiag.cli.app import app, only
+
+    for name in ("analyze", "rules", "watch"):
+        whole: Any = get_command(app)
+        alone: Any = get_command(only(name))
+        assert list(alone.commands) == [name]
+        assert [param.opts for param in alone.commands[name].params] == [
+            param.opts for param in whole.commands[name].params
+        ]
+        assert (alone.epilog, alone.help, alone.params[0].opts) == (whole.epilog, whole.help, whole.params[0].opts)
+    assert only("no-such-command") is app and only(None) is app
+    assert entry.main(["analyse"]) == 2
+    assert "analyse" in capsys.readouterr().err
+
+
 def raising(exc: BaseException) -> Callable[[], Any]:
     def body() -> None:
         raise exc
@@ -107,7 +125,7 @@ def test_traceback_on_request(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["no-such-command"], ["--no-such-option"], ["analyze"], ["analyze", "--no-such-option", "."], []],
+    [["no-such-command"], ["--no-such-option"], ["gate"], ["analyze", "--no-such-option", "."], []],
     ids=" ".join,
 )
 def test_usage_errors(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,11 +169,22 @@ def test_reader_gone_before_the_last_flush() -> None:
 
 
 def test_interrupt() -> None:
-    with child("import time\nprint('ready', flush=True)\ntime.sleep(30)") as process:
+    # A test run in the background has the signal ignored, and hands that down.
+    listening = "import signal, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    with child(listening + "print('ready', flush=True)\ntime.sleep(30)") as process:
         assert process.stdout is not None and process.stderr is not None
         assert process.stdout.readline() == b"ready\n"
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert b"Traceback" not in process.stderr.read()
+
+
+def test_a_request_to_end_is_an_interrupt() -> None:
+    with child("import time\nprint('ready', flush=True)\ntime.sleep(30)") as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 130
         assert b"Traceback" not in process.stderr.read()
 

@@ -22,10 +22,14 @@ from npudiag.cli.common import (
     MarkdownOut,
     MemoryMb,
     NoConfig,
+    Node,
+    OpenPage,
     Paths,
+    PathsOrNodes,
     Quiet,
     RulesDir,
     SarifOut,
+    Scheduler,
     Select,
     Verbose,
     Workers,
@@ -49,6 +53,24 @@ app = typer.Typer(
 )
 app.add_typer(baseline_app, name="baseline", help="Keep the list of known findings that a gate accepts.")
 app.add_typer(rules_app, name="rules", help="List, show, test and write rules.")
+
+
+def only(name: str | None) -> typer.Typer:
+    """Return the application with the named command alone, where it has one of that name.
+
+    Building the options of all commands takes longer than analysing a small log.
+    """
+    commands = [info for info in app.registered_commands if info.callback and info.callback.__name__ == name]
+    groups = [info for info in app.registered_groups if info.name == name]
+    if not (commands or groups):
+        return app
+    small = typer.Typer(rich_markup_mode=None)
+    small.info = app.info
+    small.registered_callback = app.registered_callback
+    small.registered_commands, small.registered_groups = commands, groups
+    small._add_completion = False
+    small.pretty_exceptions_enable = False
+    return small
 
 
 def _version(value: bool) -> None:
@@ -80,7 +102,7 @@ class FailOn(str, Enum):
 
 @app.command(epilog=EPILOG)
 def analyze(
-    paths: Paths,
+    paths: PathsOrNodes = None,
     json: JsonOut = None,
     html: HtmlOut = None,
     sarif: SarifOut = None,
@@ -88,6 +110,7 @@ def analyze(
     markdown: MarkdownOut = None,
     gitlab: GitlabOut = None,
     csv: CsvOut = None,
+    open_page: OpenPage = False,
     lang: LangOption = None,
     verbose: Verbose = 0,
     quiet: Quiet = False,
@@ -99,21 +122,27 @@ def analyze(
     rules: RulesDir = None,
     workers: Workers = None,
     memory_mb: MemoryMb = None,
+    node: Node = None,
+    scheduler: Scheduler = None,
     config: ConfigFile = None,
     no_config: NoConfig = False,
 ) -> int:
     """Look at a job: print the verdict, write what is asked for. Findings do not change the exit code."""
+    from npudiag.cli import render as rendering
+
     chosen = common.settings(
-        paths=paths, lang=lang, rules=rules, select=select, ignore=ignore, workers=workers, memory_mb=memory_mb,
+        paths=paths or [], lang=lang, rules=rules, select=select, ignore=ignore, workers=workers, memory_mb=memory_mb,
         config=config, no_config=no_config,
     )  # fmt: skip
     targets = common.outputs(
         chosen.config, json=json, html=html, sarif=sarif, junit=junit, markdown=markdown, gitlab=gitlab
     )
-    result, store = common.execute(paths, chosen)
+    targets = rendering.with_page(targets, open_page)
+    result, store = common.execute(paths or [], chosen, nodes=node, scheduler=scheduler)
     if csv is not None:
         common.write_tables(store, csv)
     common.emit(result, chosen.lang, targets, verbosity=-1 if quiet else verbose)
+    rendering.open_page(targets, open_page)
     strict = strict or bool(chosen.config.strict)
     return common.exit_code(result, gate_failed=False, strict=strict)
 
@@ -145,6 +174,7 @@ def gate(
     junit: JunitOut = None,
     markdown: MarkdownOut = None,
     gitlab: GitlabOut = None,
+    csv: CsvOut = None,
     lang: LangOption = None,
     verbose: Verbose = 0,
     quiet: Quiet = False,
@@ -167,7 +197,9 @@ def gate(
     targets = common.outputs(
         chosen.config, json=json, html=html, sarif=sarif, junit=junit, markdown=markdown, gitlab=gitlab
     )
-    result, _ = common.execute(paths, chosen)
+    result, store = common.execute(paths, chosen)
+    if csv is not None:
+        common.write_tables(store, csv)
     failed = settle(
         result,
         level=fail_on.value if fail_on else chosen.config.fail_on or "error",
@@ -228,6 +260,167 @@ def lint(
     return judge(result, store, fail_on.value, common.exit_code(result, gate_failed=False, strict=False))
 
 
+@app.command(epilog=EPILOG)
+def compare(
+    a: Annotated[
+        str, typer.Argument(metavar="A", help="The run to compare with: path or result document.", show_default=False)
+    ],
+    b: Annotated[
+        str, typer.Argument(metavar="B", help="The run to judge: path or result document.", show_default=False)
+    ],
+    fail_on_regression: Annotated[
+        str | None,
+        typer.Option("--fail-on-regression", metavar="PERCENT", help="Exit 1 where B is slower by more than this."),
+    ] = None,
+    fail_on: Annotated[
+        FailOn | None, typer.Option("--fail-on", help="Exit 1 on new findings from this severity on.")
+    ] = None,
+    allow_incomplete: Annotated[
+        bool, typer.Option("--allow-incomplete", help="Do not exit 4 where something could not be judged.")
+    ] = False,
+    json: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="Write the comparison; - is stdout.")
+    ] = None,
+    html: Annotated[
+        str | None, typer.Option("--html", metavar="FILE", help="Write the HTML report; - is stdout.")
+    ] = None,
+    lang: LangOption = None,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+    select: Select = None,
+    ignore: Ignore = None,
+    rules: RulesDir = None,
+    workers: Workers = None,
+    memory_mb: MemoryMb = None,
+    config: ConfigFile = None,
+    no_config: NoConfig = False,
+) -> int:
+    """Say what differs between two runs, what it costs, and what explains it; may serve as a gate for B."""
+    from npudiag.cli import compare as comparing
+
+    bound = comparing.percent(fail_on_regression)
+    common.check_outputs(json=json, html=html)
+    chosen = common.settings(
+        paths=[a, b], lang=lang, rules=rules, select=select, ignore=ignore, workers=workers, memory_mb=memory_mb,
+        config=config, no_config=no_config,
+    )  # fmt: skip
+    severity = fail_on.value if fail_on is not None and fail_on is not FailOn.never else None
+    found = comparing.run(a, b, chosen, regression_pct=bound, severity=severity, allow_incomplete=allow_incomplete)
+    outputs = (("json", json), ("html", html))
+    comparing.emit(found, chosen.lang, outputs, verbosity=-1 if quiet else verbose)
+    return comparing.exit_code(found)
+
+
+@app.command(epilog=EPILOG)
+def host(
+    path: Annotated[
+        list[str] | None,
+        typer.Option("--path", metavar="DIR", help="Also check space and rights here: checkpoints, data sets."),
+    ] = None,
+    env_file: Annotated[
+        Path | None,
+        typer.Option("--env-file", metavar="FILE", help="Environment of the job: a script, or the output of env."),
+    ] = None,
+    pid: Annotated[
+        int | None, typer.Option("--pid", min=1, help="Environment of a running process.", show_default=False)
+    ] = None,
+    gate_: Annotated[bool, typer.Option("--gate", help="Exit 1 when a check fails, for launchers of jobs.")] = False,
+    fail_on: Annotated[
+        FailOn | None,
+        typer.Option("--fail-on", help="Exit 1 from this severity on; means --gate.", show_default="error"),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="DIR", help="Keep what was gathered there, as analyze reads it.")
+    ] = None,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, max=600, help="Seconds for each vendor tool.")] = 10.0,
+    json: JsonOut = None,
+    html: HtmlOut = None,
+    sarif: SarifOut = None,
+    junit: JunitOut = None,
+    markdown: MarkdownOut = None,
+    gitlab: GitlabOut = None,
+    lang: LangOption = None,
+    verbose: Verbose = 0,
+    quiet: Quiet = False,
+    select: Select = None,
+    ignore: Ignore = None,
+    rules: RulesDir = None,
+    config: ConfigFile = None,
+    no_config: NoConfig = False,
+) -> int:
+    """Check this machine before a job: limits, disks, NPUs, their network, versions, environment."""
+    import sys
+
+    from npudiag.cli import host as preflight
+    from npudiag.cli.gate import settle
+    from npudiag.host.gather import gather
+
+    chosen = common.settings(
+        paths=(), lang=lang, rules=rules, select=select, ignore=ignore, config=config, no_config=no_config
+    )
+    targets = common.outputs(
+        chosen.config, json=json, html=html, sarif=sarif, junit=junit, markdown=markdown, gitlab=gitlab
+    )
+    texts = gather(preflight.request(paths=path or (), env_file=env_file, pid=pid, timeout_s=timeout))
+    if save is not None:
+        preflight.save(texts, save)
+    result = preflight.judge(texts, chosen, ("npudiag", *sys.argv[1:]))
+    failed = False
+    if gate_ or fail_on is not None:
+        level = fail_on.value if fail_on else chosen.config.fail_on or "error"
+        failed = settle(result, level=level, codes=(), budgets=(), baseline=None, allow_incomplete=True)
+    common.write_outputs(result, chosen.lang, targets)
+    if "-" not in targets.values():
+        preflight.show(result, chosen.lang, -1 if quiet else verbose)
+    return common.exit_code(result, gate_failed=failed, strict=bool(result.errors) and (gate_ or fail_on is not None))
+
+
+@app.command(epilog=EPILOG)
+def collect(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The bundle, .tar.zst or .tar.gz.")],
+    pid: Annotated[
+        int | None, typer.Option("--pid", min=1, help="A process of the job: its environment and output.")
+    ] = None,
+    log: Annotated[
+        list[str] | None, typer.Option("--log", metavar="DIR", help="Logs of the job.", show_default="CANN's own")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Leave out records before, by the log's clock.")
+    ] = None,
+    last: Annotated[
+        str | None, typer.Option("--last", metavar="TIME", help="Leave out records older than this: 90m, 6h, 2d.")
+    ] = None,
+    max_file_mb: Annotated[int, typer.Option("--max-file-mb", min=1, help="Most of one log, MiB unpacked.")] = 64,
+    max_mb: Annotated[int, typer.Option("--max-mb", min=1, help="Most of all logs, MiB unpacked.")] = 1024,
+    no_redact: Annotated[
+        bool, typer.Option("--no-redact", help="Keep addresses and names. Secrets are masked all the same.")
+    ] = False,
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", metavar="FILE", help="Key file of another bundle, for the same pseudonyms."),
+    ] = None,
+    device_logs: Annotated[
+        bool, typer.Option("--device-logs", help="Also export the cards' own logs (msnpureport, as root, minutes).")
+    ] = False,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, max=600, help="Seconds for each vendor tool.")] = 10.0,
+) -> int:
+    """Write a bundle of this machine and a job's logs, without names, addresses and secrets, for analyze elsewhere."""
+    import datetime
+
+    from npudiag.cli import collect as collecting
+
+    bundle = collecting.collect(
+        collecting.Order(
+            target=output, pid=pid, logs=tuple(log or ()),
+            since=collecting.since(since, last, datetime.datetime.now()), file_mb=max_file_mb, total_mb=max_mb,
+            redact=not no_redact, key=key, device_logs=device_logs, timeout_s=timeout,
+        )
+    )  # fmt: skip
+    for line in collecting.summary(bundle):
+        print(line)
+    return 0
+
+
 class TableFormat(str, Enum):
     """How a query's answer is printed."""
 
@@ -271,6 +464,101 @@ def explain(
     return answer(words or [])
 
 
+@app.command(
+    epilog="The exit code of COMMAND is passed through. Without it: 0, or 1 where a finding is as grave as --fail-on; "
+    "2 wrong usage, 3 nothing recognised, 4 internal error."
+)
+def watch(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PATH...] [-- COMMAND...]", help="Logs and folders to follow; COMMAND is run.", show_default=False
+        ),
+    ] = None,
+    interval: Annotated[
+        float, typer.Option("--interval", min=0.1, max=3600, help="Seconds between readings of host and NPUs.")
+    ] = 1.0,
+    for_: Annotated[
+        float | None, typer.Option("--for", metavar="SECONDS", min=0.1, help="End after so long.", show_default=False)
+    ] = None,
+    pid: Annotated[
+        int | None, typer.Option("--pid", min=1, help="The job's process; the watch ends with it.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Where to write.", show_default="npudiag-watch-TIME"),
+    ] = None,
+    view: Annotated[
+        bool | None, typer.Option("--view/--no-view", help="Draw a view on stderr.", show_default="on a terminal")
+    ] = None,
+    alert_command: Annotated[
+        str | None,
+        typer.Option("--alert-command", metavar="WORDS", help="Run this for each finding, which it gets as JSON."),
+    ] = None,
+    alert_file: Annotated[
+        Path | None, typer.Option("--alert-file", metavar="FILE", help="Append each finding as a line of JSON.")
+    ] = None,
+    fail_on: Annotated[
+        FailOn | None,
+        typer.Option("--fail-on", help="Without COMMAND: exit 1 from this severity on.", show_default="error"),
+    ] = None,
+    command: Annotated[list[str] | None, typer.Option("--command", hidden=True, help="Words of COMMAND.")] = None,
+    json: JsonOut = None,
+    html: HtmlOut = None,
+    sarif: SarifOut = None,
+    junit: JunitOut = None,
+    markdown: MarkdownOut = None,
+    gitlab: GitlabOut = None,
+    lang: LangOption = None,
+    select: Select = None,
+    ignore: Ignore = None,
+    rules: RulesDir = None,
+    workers: Workers = None,
+    memory_mb: MemoryMb = None,
+    config: ConfigFile = None,
+    no_config: NoConfig = False,
+) -> int:
+    """Look on while a job runs: follow its logs, sample the machine, tell findings as they appear, judge at the end."""
+    from npudiag.cli.watch import Wanted, run
+    from npudiag.watch.alerts import Alerts
+
+    chosen = common.settings(
+        paths=paths or [], lang=lang, rules=rules, select=select, ignore=ignore, workers=workers, memory_mb=memory_mb,
+        config=config, no_config=no_config,
+    )  # fmt: skip
+    targets = common.outputs(None, json=json, html=html, sarif=sarif, junit=junit, markdown=markdown, gitlab=gitlab)
+    level = fail_on.value if fail_on else chosen.config.fail_on or "error"
+    wanted = Wanted(paths or [], command or [], interval, for_, pid, output, view, level)
+    return run(wanted, chosen, Alerts(alert_command, alert_file), targets)
+
+
+@app.command(epilog=EPILOG)
+def extract(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE.npd", help="File to write.", show_default=False)
+    ],
+    paths: PathsOrNodes = None,
+    select: Select = None,
+    ignore: Ignore = None,
+    rules: RulesDir = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 4 when part of the input could not be read.")] = False,
+    workers: Workers = None,
+    memory_mb: MemoryMb = None,
+    node: Node = None,
+    scheduler: Scheduler = None,
+    config: ConfigFile = None,
+    no_config: NoConfig = False,
+) -> int:
+    """Shrink a node's logs and captures to a small file; analyze takes such files of all nodes together."""
+    from npudiag.cli.extract import write
+
+    chosen = common.settings(
+        paths=paths or [], rules=rules, select=select, ignore=ignore, workers=workers, memory_mb=memory_mb,
+        config=config, no_config=no_config,
+    )  # fmt: skip
+    return write(paths or [], output, chosen, nodes=node, scheduler=scheduler, strict=strict)
+
+
 @app.command(epilog=EPILOG)
 def render(
     document: Annotated[str, typer.Argument(metavar="RESULT.json", help="A result document.", show_default=False)],
@@ -280,15 +568,18 @@ def render(
     junit: JunitOut = None,
     markdown: MarkdownOut = None,
     gitlab: GitlabOut = None,
+    open_page: OpenPage = False,
     lang: LangOption = None,
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> int:
     """Render a result document again, without the logs."""
-    from npudiag.cli.render import read
+    from npudiag.cli import render as rendering
 
     targets = common.outputs(json=json, html=html, sarif=sarif, junit=junit, markdown=markdown, gitlab=gitlab)
-    result = read(document)
+    targets = rendering.with_page(targets, open_page)
+    result = rendering.read(document)
     chosen = lang.value if lang else common.default_lang()
     common.emit(result, chosen, targets, verbosity=-1 if quiet else verbose)
+    rendering.open_page(targets, open_page)
     return 0

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -19,9 +19,11 @@ import typer
 from npudiag.errors import Exit, UsageError
 
 if TYPE_CHECKING:
+    from npudiag.analyze import Options
     from npudiag.config import Config
     from npudiag.engine.load import RulePack
     from npudiag.ingest import Progress
+    from npudiag.report.terminal import Line
     from npudiag.result import Result
     from npudiag.tables.store import Store
 
@@ -40,6 +42,14 @@ Paths = Annotated[
     list[str],
     typer.Argument(metavar="PATH...", help="Files, folders or archives; - reads standard input.", show_default=False),
 ]
+PathsOrNodes = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="PATH...",
+        help="Files, folders, archives, or files that extract wrote; - reads standard input.",
+        show_default=False,
+    ),
+]
 JsonOut = Annotated[
     str | None,
     typer.Option("--json", metavar="FILE", help="Write the result document; - is stdout.", rich_help_panel=_OUTPUT),
@@ -47,6 +57,12 @@ JsonOut = Annotated[
 HtmlOut = Annotated[
     str | None,
     typer.Option("--html", metavar="FILE", help="Write the HTML report; - is stdout.", rich_help_panel=_OUTPUT),
+]
+OpenPage = Annotated[
+    bool,
+    typer.Option(
+        "--open", help="Open the HTML report in the browser; without --html a temporary file.", rich_help_panel=_OUTPUT
+    ),
 ]
 SarifOut = Annotated[
     str | None,
@@ -102,6 +118,19 @@ MemoryMb = Annotated[
         min=128,
         help="Memory for all processes together, MiB.",
         show_default="a quarter of what is free, 2 GiB at most",
+        rich_help_panel=_RUN,
+    ),
+]
+Node = Annotated[
+    list[str] | None,
+    typer.Option("--node", metavar="NAME=PATH", help="A path and the node whose logs lie there.", rich_help_panel=_RUN),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Read on the workers of a Dask scheduler (tcp://host:8786), which see the same paths.",
         rich_help_panel=_RUN,
     ),
 ]
@@ -175,13 +204,36 @@ def default_lang() -> str:
     return pick_lang(os.environ)
 
 
-def execute(
-    paths: Sequence[str], chosen: Settings, *, stack: tuple[str, str | None] | None = None
-) -> tuple[Result, Store]:
-    """Run the analysis with progress on stderr where somebody looks; `stack` is what the user says it is."""
-    from npudiag.analyze import Options, analyze
+def nodes_of(words: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
+    """Return node and path of each ``NAME=PATH``.
 
-    options = Options(
+    Raises:
+        UsageError: One is not of that form.
+    """
+    found = []
+    for word in words or ():
+        name, equals, path = word.partition("=")
+        if not (name and equals and path):
+            raise UsageError(f"--node {word!r} is not NAME=PATH", hint="e.g. --node worker-0=/mnt/worker-0/slog")
+        found.append((name, path))
+    return tuple(found)
+
+
+def options_of(
+    chosen: Settings,
+    *,
+    stack: tuple[str, str | None] | None = None,
+    nodes: Sequence[str] | None = None,
+    scheduler: str | None = None,
+) -> Options:
+    """Return how to run; `stack` is what the user says it is.
+
+    Raises:
+        UsageError: A node is not NAME=PATH.
+    """
+    from npudiag.analyze import Options
+
+    return Options(
         select=chosen.select,
         ignore=chosen.ignore,
         params=chosen.config.params,
@@ -190,10 +242,32 @@ def execute(
         suppress=chosen.config.suppress,
         command=("npudiag", *sys.argv[1:]),
         stack=stack,
+        nodes=nodes_of(nodes),
+        scheduler=scheduler,
     )
+
+
+def execute(
+    paths: Sequence[str],
+    chosen: Settings,
+    *,
+    stack: tuple[str, str | None] | None = None,
+    nodes: Sequence[str] | None = None,
+    scheduler: str | None = None,
+) -> tuple[Result, Store]:
+    """Run the analysis with progress on stderr where somebody looks.
+
+    Raises:
+        UsageError: There is no path, or a node is not NAME=PATH.
+    """
+    from npudiag.analyze import analyze
+
+    options = options_of(chosen, stack=stack, nodes=nodes, scheduler=scheduler)
+    if not paths and not options.nodes:
+        raise UsageError("there is nothing to look at", hint="name a file, a folder, an archive, or - for stdin")
     with progress_bar() as progress:
         result, store = analyze(paths, chosen.pack, options, progress=progress)
-    if places := roots(paths):
+    if places := roots([*paths, *(path for _, path in options.nodes)]):
         result.facts["roots"] = places
     return result, store
 
@@ -205,12 +279,12 @@ def roots(paths: Sequence[str]) -> dict[str, str]:
     repository; elsewhere the working directory stands for it.
     """
     from npudiag.discover.names import display_path
-    from npudiag.discover.walk import evidence_names
+    from npudiag.discover.walk import evidence_names, expanded, place_of
 
     here = Path.cwd()
     named = [Path(os.environ[name]) for name in ("GITHUB_WORKSPACE", "CI_PROJECT_DIR") if os.environ.get(name)]
     base = next((folder for folder in named if here.is_relative_to(folder)), here)
-    places = [os.path.abspath(path) for path in paths if path != "-"]  # noqa: PTH100 - as discovery names them
+    places = [place_of(path) for path in expanded(paths) if path != "-"]
     found = {}
     for place, name in zip(places, evidence_names(places), strict=True):
         if Path(place).is_relative_to(base):
@@ -341,12 +415,17 @@ def emit(result: Result, lang: str, targets: Mapping[str, str], *, verbosity: in
         targets: Renderer to file, or ``-`` for stdout (see `outputs`).
         verbosity: -1 for one line, 0 for one screen, more for more.
     """
+    write_outputs(result, lang, targets)
+    if "-" not in targets.values():
+        show(result, lang, verbosity)
+
+
+def write_outputs(result: Result, lang: str, targets: Mapping[str, str]) -> None:
+    """Write the outputs that `outputs` returned."""
     from npudiag.report import find_renderer
 
     for name, target in targets.items():
         write(target, find_renderer(name)(result, lang=lang))
-    if "-" not in targets.values():
-        show(result, lang, verbosity)
 
 
 def write_tables(store: Store, folder: Path) -> None:
@@ -367,17 +446,19 @@ def write_tables(store: Store, folder: Path) -> None:
 
 
 def show(result: Result, lang: str, verbosity: int) -> None:
-    """Print the result for people; what a gate judged stands beneath it."""
+    """Print the result for people."""
+    from npudiag.report import terminal
+
+    print_lines(lambda width: terminal.render(result, lang=lang, width=width, verbosity=verbosity))
+
+
+def print_lines(render: Callable[[int], list[Line]]) -> None:
+    """Print styled lines on stdout, for the width that it has: with colours on a terminal, plain elsewhere."""
     from npudiag.cli.ci import harmless
-    from npudiag.report import gate, terminal
+    from npudiag.report import terminal
 
     width = shutil.get_terminal_size((100, 40)).columns if sys.stdout.isatty() else 100
-    lines = terminal.render(result, lang=lang, width=width, verbosity=verbosity)
-    judged = gate.lines(result, lang)
-    if judged and verbosity >= 0:
-        lines = [*lines, [("", "")], *([(line, "strong" if line is judged[0] else "")] for line in judged)]
-    elif judged and gate.unexplained(result):
-        lines = [[(judged[0], "strong")]]
+    lines = render(width)
     with harmless(sys.stdout):
         if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
             terminal.print_rich(lines, sys.stdout)
@@ -386,10 +467,13 @@ def show(result: Result, lang: str, verbosity: int) -> None:
 
 
 def exit_code(result: Result, *, gate_failed: bool, strict: bool) -> Exit:
-    """Return the exit code of a finished run; the first that applies of 1, 3, 4."""
-    from npudiag.analyze import incomplete
+    """Return the exit code of a run; the first that applies of 130, 1, 3, 4."""
+    from npudiag.account import incomplete
     from npudiag.cli.gate import missing_metrics
+    from npudiag.ingest import INTERRUPTED
 
+    if any(problem.reason == INTERRUPTED for problem in result.coverage.problems):
+        return Exit.INTERRUPTED
     if gate_failed:
         return Exit.GATE_FAILED
     if result.verdict.status == "nothing-recognised":

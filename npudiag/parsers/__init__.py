@@ -10,6 +10,7 @@ from functools import lru_cache
 from importlib import import_module
 
 from npudiag.parsers.base import Parser
+from npudiag.plugins import registered
 
 _BUILT_IN = {
     "slog": "npudiag.parsers.slog:SlogParser",
@@ -17,7 +18,15 @@ _BUILT_IN = {
     "profiler": "npudiag.parsers.profiler.parser:ProfilerParser",
     "launch-script": "npudiag.parsers.launch:LaunchScript",
     "config-yaml": "npudiag.parsers.launch:ConfigFile",
+    "host-snapshot": "npudiag.parsers.snapshot:HostSnapshot",
+    "bundle-manifest": "npudiag.parsers.snapshot:BundleManifest",
+    "npudiag-output": "npudiag.parsers.own:OwnOutput",
+    "triton-config": "npudiag.parsers.pbtxt:TritonConfig",
 }
+
+_FALLBACK = "console"
+"""Takes any text, and looks at all of it to tell that it is one: asked where no other parser is sure."""
+_SURE = 0.5
 
 HEAD_BYTES = 256 << 10
 """How much of a stream the parsers see before one is chosen."""
@@ -32,10 +41,8 @@ def _load(target: str) -> Parser:
 @lru_cache(maxsize=1)
 def all_parsers() -> dict[str, Parser]:
     """Return every parser by name, foreign ones included; a foreign one that cannot be loaded is left out."""
-    from importlib import metadata
-
     parsers = {name: _load(target) for name, target in _BUILT_IN.items()}
-    for entry in metadata.entry_points(group="npudiag.parsers"):
+    for entry in registered("npudiag.parsers"):
         if entry.name in parsers:
             continue
         try:
@@ -49,7 +56,9 @@ def choose(head: bytes, path: str) -> Parser | None:
     """Return the parser that is surest of a stream's first bytes, None where none claims it."""
     best: Parser | None = None
     surest = 0.0
-    for parser in all_parsers().values():
+    for parser in sorted(all_parsers().values(), key=lambda parser: parser.name == _FALLBACK):
+        if parser.name == _FALLBACK and surest > _SURE:
+            break
         score = parser.recognise(head, path)
         if score > surest:
             best, surest = parser, score

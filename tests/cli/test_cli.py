@@ -208,6 +208,9 @@ def test_suppressions_and_selection_from_the_configuration(job: Path, tmp_path: 
     assert done.returncode == 0
     assert next(finding["suppressed"] for finding in result["findings"]) == {"reason": "known kernel bug"}
     assert result["facts"]["unused_suppressions"] == ["HCC (old): nothing to suppress"]
+    chosen = json.loads(npudiag("gate", job, "--json", "-", "--select", "AIC", cwd=tmp_path).stdout)
+    assert "unused_suppressions" not in chosen["facts"], "what was not to look may well be needed elsewhere"
+    assert b"Unused suppression: HCC (old)" in npudiag("analyze", job, cwd=tmp_path).stdout
     assert npudiag("gate", job, "--no-config", cwd=tmp_path).returncode == 1
 
 
