@@ -21,6 +21,7 @@ _MOST_TOLD = 4
 _DEFAULT_S = {"HCCL_EXEC_TIMEOUT": 1836, "HCCL_CONNECT_TIMEOUT": 120}
 """What HCCL takes where nothing is set, in seconds."""
 _HEARTBEAT = ("cluster-exception-location", "heartbeat-peer-event")
+_CAME_LATE = "rank-late-to-collective"
 _EXCEPTION = "python-exception"
 _VICTIM = "victim"
 """Capture of host rules: id of the process that was killed."""
@@ -340,6 +341,8 @@ def _zh_setting(setting: Setting) -> str:
 
 
 def _promote_all(findings: Sequence[Finding], culprits: Sequence[Party]) -> None:
+    if any(finding.name == _CAME_LATE for finding in findings):
+        return  # it ran on while the others waited; what it raised came after
     if not any(_breaks(finding, culprit) for finding in findings for culprit in culprits):
         for finding in findings:
             _promote(finding, culprits)
