@@ -24,9 +24,10 @@ class Job:
         result: The result document.
     """
 
-    def __init__(self, result: Result, store: Store) -> None:
+    def __init__(self, result: Result, store: Store, paths: Sequence[str] = ()) -> None:
         self.result = result
         self._store = store
+        self._paths = tuple(paths)
 
     @property
     def findings(self) -> list[Finding]:
@@ -50,6 +51,14 @@ class Job:
         return self._store.query(sql, parameters)
 
     sql = query
+
+    def analyze(self, *, rules: RulePack | None = None, params: Mapping[str, Mapping[str, Any]] | None = None) -> Job:
+        """Read the same inputs again and judge them by other rules or parameters; see `load`.
+
+        Raises:
+            UsageError: An input is gone.
+        """
+        return load(self._paths, rules=rules, params=params)
 
     def compare(self, other: Run) -> Comparison:
         """Say what differs between this job and `other`, which is judged; see `npudiag.compare`."""
@@ -85,7 +94,7 @@ def load(
 
     listed = [fspath(paths)] if isinstance(paths, (str, PathLike)) else [fspath(path) for path in paths]
     options = Options(params=params or {}, workers=workers, memory_mb=memory_mb)
-    return Job(*analyze(listed, rules or load_pack(), options))
+    return Job(*analyze(listed, rules or load_pack(), options), listed)
 
 
 def compare(

@@ -189,7 +189,7 @@ def test_examples_of_the_python_page_run(tmp_path: Path) -> None:
         for word, place in places.items():
             example = example.replace(word, repr(str(place)))
         exec(compile(example, "docs/python.md", "exec"), names)
-    assert len(examples) == 4
+    assert len(examples) == 4 and names["stricter"].findings
     assert len(names["errors"]) > 0 and list(names["first"].columns) == ["rank", "first"] and len(names["late"]) > 0
 
 
