@@ -31,6 +31,8 @@ VECTOR = frozenset({"AI_VECTOR_CORE", "MIX_AIV"})
 COMMUNICATION = "COMMUNICATION"
 _GIVEN = 3
 """Numbers of each kernel ahead of its metrics: duration, gap, cores."""
+Distinct = tuple[Sequence[str], "npt.NDArray[np.int64]"]
+"""A column of texts: those that occur in it, and for each row which of them it has."""
 _MOST_US = 1e15
 _MOST_NS = 1 << 62
 _NONE = float("nan")
@@ -158,13 +160,62 @@ class Kernels:
         self._code.append(code)
         self._names.append(name)
         if code in self._products:
-            begin = nanoseconds(start) if isinstance(start, str) else start
-            length = numbers[-self._width]
-            if begin and begin < _MOST_NS and 0 <= length < _MOST_US:
-                self._busy.append(begin)
-                self._busy.append(begin + int(length * 1000))
+            self._product(start, numbers[-self._width])
         if len(self._names) >= _BLOCK:
             self._fold()
+
+    def add_columns(
+        self,
+        texts: Sequence[Distinct],
+        names: Distinct,
+        devices: Distinct,
+        starts: Sequence[str],
+        numbers: npt.NDArray[np.float64],
+        line: int,
+    ) -> None:
+        """Add a block of kernels, all of the same file, that begins in a line.
+
+        Args:
+            texts: The columns of what :meth:`add` calls texts.
+            names: Names of the kernels.
+            devices: NPUs as the table writes them.
+            starts: Begins as the table writes them.
+            numbers: What :meth:`add` calls cells, a row for each kernel; NaN where there is no number.
+            line: Line of the first.
+        """
+        import numpy as np
+
+        self._fold()  # kernels are summed up in their order
+        # One number for each combination of texts; made small again before it gets too large for its type.
+        combined = np.zeros(len(starts), dtype=np.int64)
+        span = 1
+        for known, which in texts:
+            if span * len(known) > _MOST_NS:
+                kept, combined = np.unique(combined, return_inverse=True)
+                span = len(kept)
+            combined = combined * len(known) + which
+            span *= len(known)
+        _, firsts, combined = np.unique(combined, return_index=True, return_inverse=True)
+        codes = np.empty(len(firsts), dtype=np.int32)
+        for place in np.argsort(firsts):
+            first = int(firsts[place])
+            combination = tuple(known[which[first]] for known, which in texts)
+            code = self._codes.get(combination)
+            if code is None:
+                device = number(devices[0][devices[1][first]])
+                code = self._new(combination, line + first, None if device is None else int(device))
+            codes[place] = code
+        row_codes = codes[combined]
+        for index in np.flatnonzero(np.isin(row_codes, list(self._products))).tolist():
+            self._product(starts[index], float(numbers[index, 0]))
+        self._sum_up(row_codes, numbers, [names[0][which] for which in names[1].tolist()])
+
+    def _product(self, start: str | int, length: float) -> None:
+        """Note when a product, whose operations can be told, ran; its length in us."""
+        begin = nanoseconds(start) if isinstance(start, str) else start
+        if begin and begin < _MOST_NS and 0 <= length < _MOST_US:
+            self._busy.append(begin)
+            self._busy.append(begin + int(length * 1000))
 
     def _new(self, texts: tuple[str, ...], line: int | None, device: int | None) -> int:
         kind, core, state, inputs, formats, outputs = texts
@@ -199,11 +250,19 @@ class Kernels:
             return
         code = np.frombuffer(self._code, dtype=np.int32)
         table = np.frombuffer(self._numbers).reshape(-1, self._width)
+        names = self._names
+        self._code, self._numbers, self._names = array("i"), array("d"), []
+        self._sum_up(code, table, names)
+
+    def _sum_up(self, code: npt.NDArray[np.int32], table: npt.NDArray[np.float64], names: Sequence[str]) -> None:
+        """Add kernels to the sums: their texts' codes, a row of numbers and a name for each."""
+        import numpy as np
+
         sound = (table[:, 0] >= 0) & (table[:, 0] < _MOST_US)  # neither is true of what is no number
         if not sound.all():
             self.bad += int((~sound).sum())
             code, table = code[sound], table[sound]
-            self._names = [name for name, kept in zip(self._names, sound, strict=True) if kept]
+            names = [name for name, kept in zip(names, sound, strict=True) if kept]
         table = np.where(np.abs(table) < _MOST_US, table, 0.0)
         duration, wait, blocks = table[:, :_GIVEN].T
         values = table[:, _GIVEN:]
@@ -213,16 +272,15 @@ class Kernels:
         for end in map(int, ends):
             rows = order[start:end]
             start = end
-            self._add_up(self._texts[int(code[rows[0]])], rows, duration, wait, blocks, values)
+            self._add_up(self._texts[int(code[rows[0]])], rows, names, duration, wait, blocks, values)
         self._clocks(code, duration, blocks, values)
         self._order.add(self._texts, code, duration, wait, self._loads(code, values))
-        self._code, self._numbers = array("i"), array("d")
-        self._names = []
 
     def _add_up(
         self,
         texts: Texts,
         rows: npt.NDArray[np.intp],
+        names: Sequence[str],
         duration: npt.NDArray[np.float64],
         wait: npt.NDArray[np.float64],
         blocks: npt.NDArray[np.float64],
@@ -237,7 +295,7 @@ class Kernels:
         group.low = min(group.low, float(times.min()))
         if times[longest] > group.high:
             group.high = float(times[longest])
-            group.name = self._names[int(rows[longest])]
+            group.name = names[int(rows[longest])]
             group.blocks = int(used[longest]) or None
         group.wait += float(_positive(wait[rows]))
         group.small += int((times < SMALL_US).sum())

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from npudiag.parsers.base import Context, Partial, Stream
+from npudiag.parsers.profiler.kernel_blocks import BLOCK, WORTH, Blocks, Lines
 from npudiag.parsers.profiler.kernel_sums import Kernels, told_by_ratio
 from npudiag.parsers.profiler.raw import of
 from npudiag.parsers.profiler.text import Table, number, rows
@@ -23,19 +24,25 @@ _ABSENT = ("", "0")
 def read(partial: Partial, stream: Stream, head: bytes, context: Context) -> None:
     """Sum up the kernels. Durations are those of the list; waits are the gaps ahead of each kernel."""
     table = Table()
-    lines = rows(partial, stream, head, table)
-    first = next(lines, None)
-    if first is None:
-        return
-    reader = _Reader(table)
+    ahead = Lines(head, stream)
+    reader: _Reader | None = None
     try:
-        reader.add(first)
-        for row in lines:
+        if ahead.fill(WORTH):
+            header = ahead.header()
+            if header is not None:
+                table.begin(header)
+                table.above = 1
+                reader = _Reader(table)
+                reader.blocks(ahead)
+        partial.bytes = ahead.taken
+        for row in rows(partial, ahead, ahead.rest, table):
+            reader = reader or _Reader(table)
             reader.add(row)
     finally:
-        source = "op_summary" if partial.kind == "prof-op-summary" else "kernel_details"
-        reader.kernels.hand_over(of(partial), source)
-        partial.unparsed += reader.kernels.bad
+        if reader is not None:
+            source = "op_summary" if partial.kind == "prof-op-summary" else "kernel_details"
+            reader.kernels.hand_over(of(partial), source)
+            partial.unparsed += reader.kernels.bad
 
 
 class _Reader:
@@ -51,7 +58,7 @@ class _Reader:
 
         # Two cells are added to each row: what an absent text and an absent number are.
         text, figure = width, width + 1
-        self._texts: Callable[[Sequence[str]], tuple[str, ...]] = itemgetter(
+        texts = (
             at(text, "type", "op type"),
             at(text, "accelerator core", "task type"),
             at(text, "op state", "op_state"),
@@ -59,23 +66,41 @@ class _Reader:
             at(text, "input formats"),
             at(text, "output shapes"),
         )
+        self._texts: Callable[[Sequence[str]], tuple[str, ...]] = itemgetter(*texts)
         self._name = at(text, "name", "op name")
         self._start = at(text, "start time", "task start time")
-        self._device = table.index("device_id")
+        self._device = at(text, "device_id")
         metrics = {
             name: index
             for name, index in table.names.items()
             if not _TEXTS.fullmatch(name) and not told_by_ratio(name, table.names)
         }
-        self._cells: Callable[[Sequence[str]], tuple[str, ...]] = itemgetter(
+        cells = (
             at(figure, "duration", "task duration"),
             at(figure, "wait time", "task wait time"),
             at(figure, "block dim", "block num"),
             *metrics.values(),
         )
+        self._cells: Callable[[Sequence[str]], tuple[str, ...]] = itemgetter(*cells)
+        self._blocks = Blocks(width, cells, (*texts, self._name, self._device), self._start)
         self._device_cell = ""
         self._device_number: int | None = None
         self.kernels = Kernels(list(metrics))
+
+    def blocks(self, lines: Lines) -> None:
+        """Take blocks as long as they are plain; what is left stays in `lines`."""
+        more = True
+        while more:
+            more = lines.fill(BLOCK)
+            block = lines.take()
+            columns = self._blocks.columns(block) if block else None
+            if columns is None:
+                lines.give_back(block)
+                return
+            *texts, names, devices = columns.texts
+            self.kernels.add_columns(texts, names, devices, columns.starts, columns.numbers, self._table.above + 1)
+            self._table.above += len(columns.starts)
+            self._table.line = self._table.above
 
     def add(self, row: list[str]) -> None:
         """Add one kernel; rows that are cut off were counted by the table."""
@@ -83,11 +108,10 @@ class _Reader:
             if len(row) < self._width:
                 return
             del row[self._width :]
-        if self._device is not None and row[self._device] != self._device_cell:
-            self._device_cell = row[self._device]
-            device = number(self._device_cell)
-            self._device_number = None if device is None else int(device)
         row += _ABSENT
+        if row[self._device] != self._device_cell:
+            self._device_cell = row[self._device]
+            self._device_number = _device(self._device_cell)
         self.kernels.add(
             self._texts(row),
             row[self._name],
@@ -96,3 +120,8 @@ class _Reader:
             self._table.line,
             self._device_number,
         )
+
+
+def _device(cell: str) -> int | None:
+    found = number(cell)
+    return None if found is None else int(found)

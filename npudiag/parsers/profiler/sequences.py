@@ -151,6 +151,7 @@ class _Run:
         self._kind = kinds[code]
         self._names = list(names)
         self._duration, self._wait, self._loads = duration, wait, loads
+        self._total, self._gaps = _ahead(duration), _ahead(wait)
         vector = np.array([kernel.core in _VECTOR and not _APART.match(kernel.kind) for kernel in texts])
         self._free = vector[code]
 
@@ -194,16 +195,15 @@ class _Run:
         size = len(self._kind) - length + 1
         if size <= 0:
             return None
-        together = np.lib.stride_tricks.sliding_window_view(self._free, length).all(axis=1)
-        begins = np.flatnonzero(together)
+        free = _ahead(self._free)
+        begins = np.flatnonzero(free[length:] - free[:-length] == length)
         if len(begins) < _REPEATS:
             return None
         mark = np.zeros(len(begins), dtype=np.uint64)
         for offset in range(length):
             mark = mark * np.uint64(1_000_003) + (self._kind[begins + offset] + 1).astype(np.uint64)
         _, group, counts = np.unique(mark, return_inverse=True, return_counts=True)
-        total = np.concatenate(([0.0], np.cumsum(self._duration)))
-        gaps = np.concatenate(([0.0], np.cumsum(self._wait)))
+        total, gaps = self._total, self._gaps
         longest = np.lib.stride_tricks.sliding_window_view(self._duration, length)[begins].max(axis=1)
         gain = total[begins + length] - total[begins] - longest + gaps[begins + length] - gaps[begins + 1]
         sums = np.bincount(group, weights=gain)
@@ -219,8 +219,7 @@ class _Run:
         import numpy as np
 
         begins, ends = np.array(spans).T
-        total = np.concatenate(([0.0], np.cumsum(self._duration)))
-        gaps = np.concatenate(([0.0], np.cumsum(self._wait)))
+        total, gaps = self._total, self._gaps
         busy = float((total[ends] - total[begins]).sum())
         idle = float((gaps[ends] - gaps[begins + 1]).sum())
         first = slice(*spans[0])
@@ -236,9 +235,16 @@ class _Run:
         row["longest_us"] = longest = sum(float(self._duration[begin:end].max()) for begin, end in spans)
         row["whole_us"], row["gain_us"] = busy + idle, busy + idle - longest
         if self._loads is not None:
-            moved = np.concatenate(([0.0], np.cumsum(self._duration * self._loads)))
+            moved = _ahead(self._duration * self._loads)
             row["load_us"] = float((moved[ends] - moved[begins]).sum())
         return row
+
+
+def _ahead(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return, for each place and the end, the sum of the values ahead of it."""
+    import numpy as np
+
+    return np.concatenate(([0.0], np.cumsum(values, dtype=np.float64)))
 
 
 def _apart(begins: npt.NDArray[np.intp], length: int) -> list[int]:

@@ -69,6 +69,7 @@ class Table:
     Attributes:
         names: Normalised column name to index.
         factors: Column name to the factor that brings its unit to us or MB.
+        above: Lines ahead of what is read now.
         line: Line of the row read last.
         short: Rows with fewer cells than the header.
     """
@@ -76,8 +77,19 @@ class Table:
     names: dict[str, int] = field(default_factory=dict)
     factors: dict[str, float] = field(default_factory=dict)
     width: int = 0
+    above: int = 0
     line: int = 0
     short: int = 0
+
+    def begin(self, header: Sequence[str]) -> None:
+        """Take the header."""
+        self.width = len(header)
+        for index, cell in enumerate(header):
+            name = column_name(cell)
+            self.names.setdefault(name, index)
+            unit = _UNIT.search(cell)
+            word = unit[1].lower() if unit else ""
+            self.factors.setdefault(name, TIME.get(word, SIZE.get(word, 1.0)))
 
     def index(self, *names: str) -> int | None:
         """Return the index of the first of these columns that there is."""
@@ -143,9 +155,13 @@ def step_number(text: str | None) -> int | None:
 
 
 def rows(partial: Partial, stream: Stream, head: bytes, table: Table) -> Iterator[list[str]]:
-    """Yield the rows below the header; note in `partial` what was read and how it ended."""
+    """Yield the rows below the header; note in `partial` what was read and how it ended.
+
+    Where `table` has its header already, all that is read are rows.
+    """
     csv.field_size_limit(_FIELD_BYTES)
-    encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    marked = not table.above and head[:2] in (b"\xff\xfe", b"\xfe\xff")
+    encoding = "utf-16" if marked else "utf-8-sig"
     partial.encoding = "utf-16" if encoding == "utf-16" else "utf-8"
     pipe = Pipe(head, stream)
     text = io.TextIOWrapper(io.BufferedReader(pipe, 1 << 20), encoding=encoding, errors="replace", newline="")
@@ -156,33 +172,24 @@ def rows(partial: Partial, stream: Stream, head: bytes, table: Table) -> Iterato
             if not row or not (row[0].strip() or any(cell.strip() for cell in row)):
                 continue
             if not table.names:
-                _header(table, row)
+                table.begin(row)
                 continue
-            table.line = reader.line_num
+            table.line = table.above + reader.line_num
             short_last = len(row) < table.width
             if short_last:
                 table.short += 1
             yield row
     except (csv.Error, UnicodeError) as exc:
-        damaged(partial, f"the table breaks off at line {reader.line_num}: {exc}", line=reader.line_num)
-    partial.lines = reader.line_num
-    partial.bytes = pipe.taken
+        line = table.above + reader.line_num
+        damaged(partial, f"the table breaks off at line {line}: {exc}", line=line)
+    partial.lines = table.above + reader.line_num
+    partial.bytes += pipe.taken
     partial.unparsed = table.short
     if pipe.error is not None:
         partial.broke_off(pipe.error, partial.lines)
     elif short_last and not partial.truncated:
-        damaged(partial, f"the last row (line {reader.line_num}) is cut off", reason="truncated", line=reader.line_num)
+        damaged(partial, f"the last row (line {partial.lines}) is cut off", reason="truncated", line=partial.lines)
     if not table.line and not partial.truncated:
         partial.note = "a header without rows"
         message = f"{partial.source.path}: the table has a header and no rows: nothing was recorded, or it was cut"
         partial.problems.append(Problem(path=partial.source.path, reason="truncated", message=message, line=1))
-
-
-def _header(table: Table, row: Sequence[str]) -> None:
-    table.width = len(row)
-    for index, cell in enumerate(row):
-        name = column_name(cell)
-        table.names.setdefault(name, index)
-        unit = _UNIT.search(cell)
-        word = unit[1].lower() if unit else ""
-        table.factors.setdefault(name, TIME.get(word, SIZE.get(word, 1.0)))

@@ -19,8 +19,10 @@ from npudiag.parsers.profiler.raw import of
 from npudiag.parsers.profiler.transfers import Transfers
 from npudiag.parsers.scan import Literals, Scanner
 
-_PIECE = 4 << 20
+_PIECE = 1 << 22
 _OVERLAP = 64 << 10
+_BETWEEN = (b"}, {", b"},{", b"},\n")
+"""What stands between two events, by the JSON writer in use."""
 GAP_US = 1000.0
 """Idle time of the device from which on a gap counts."""
 
@@ -165,23 +167,28 @@ def _call(name: bytes) -> str:
 def read(partial: Partial, stream: Stream, head: bytes, context: Context) -> None:
     """Scan a trace. Lines are counted: most traces are one line, then every event stands in line 1."""
     scan = _Scan(lanes=not _has_steps(context.source))
-    ahead = b""
+    # One buffer for all of it: to join and cut pieces would copy each byte twice.
+    block = bytearray(_OVERLAP + max(_PIECE, len(head)))
+    view = memoryview(block)
+    ahead = 0
     line = 1
     tail = b""
     try:
         for piece in feed(head, stream, _PIECE):
             partial.bytes += len(piece)
-            block = ahead + piece
-            # An event that the block cuts is left for the next one.
-            cut = max(block.rfind(b"}, {"), block.rfind(b"},{"), block.rfind(b"},\n")) + 1
-            if cut <= 0:
-                cut = max(0, len(block) - _OVERLAP)
-            line = _take(scan, block[:cut], line)
-            ahead = block[cut:]
-            tail = block[-200:]
+            size = ahead + len(piece)
+            view[ahead:size] = piece
+            # An event that the block cuts is left for the next one. None is longer than the part that is searched for
+            # its begin: the separators a trace does not have would be sought through all of it.
+            low = max(0, size - _OVERLAP)
+            cut = max(block.rfind(between, low, size) for between in _BETWEEN) + 1 or low
+            line = _take(scan, block, cut, line)
+            tail = bytes(view[max(0, size - 200) : size])
+            ahead = size - cut
+            view[:ahead] = bytes(view[cut:size])
     except SourceError as exc:
         partial.broke_off(exc, line)
-    line = _take(scan, ahead, line)
+    line = _take(scan, block, ahead, line)
     partial.lines = line
     end = tail.rstrip()
     if not partial.truncated and not end.endswith((b"]", b"}")):
@@ -206,20 +213,21 @@ def _has_steps(source: Source) -> bool:
         return False
 
 
-def _take(scan: _Scan, block: bytes, line: int) -> int:
-    """Look at the events of a block; return the line it ends in."""
-    breaks = block.count(b"\n")
+def _take(scan: _Scan, block: bytearray, size: int, line: int) -> int:
+    """Look at the events in the first `size` bytes of a block; return the line they end in."""
+    # To look for one is many times faster than to count, and most traces are one line.
+    breaks = block.count(b"\n", 0, size) if block.find(b"\n", 0, size) >= 0 else 0
     at, here = 0, line
-    for literal, end in zip(*scan.scanner.scan(block), strict=True):
+    for literal, end in zip(*scan.scanner.scan(memoryview(block)[:size]), strict=True):
         if literal in scan.transfer_ids:
             start = block.rfind(b'"name"', max(end - _BACK, 0), end)
-            event = _TRANSFER.search(block, start, end + _BACK) if start >= 0 else None
+            event = _TRANSFER.search(block, start, min(end + _BACK, size)) if start >= 0 else None
             if event is not None:
                 scan.move(event)
             continue
         quote = end - scan.lengths[literal]
         start = block.rfind(b'"name"', max(quote - _AHEAD, 0), quote)
-        match = _EVENT.match(block, start) if start >= 0 else None
+        match = _EVENT.match(block, start, size) if start >= 0 else None
         if match is None:
             continue
         if breaks:
