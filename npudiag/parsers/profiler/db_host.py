@@ -76,7 +76,8 @@ def operators(raw: Raw, db: Database) -> None:
         if tid != thread:
             close(float("inf"))
             thread = tid
-        close(start)
+        if open_ and open_[-1][1] <= start:
+            close(start)
         open_.append([name, end, start, 0])
     close(float("inf"))
     for name, (count, total, high) in sorted(sums.items(), key=lambda item: -item[1][1])[:MOST_OPERATORS]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _MOST_ROWS = 20_000_000
+_BLOCK = 1 << 16
 
 
 class Database:
@@ -50,8 +52,20 @@ class Database:
         """Return the rows of a statement that gives numbers; those with a missing number are left out."""
         import numpy as np
 
-        whole = (row for row in self.connection.execute(sql) if None not in row)
-        return np.fromiter((value for row in whole for value in row), dtype=np.float64).reshape(-1, width)
+        try:
+            listed = np.fromiter(chain.from_iterable(self.connection.execute(sql)), dtype=np.float64)
+        except TypeError:  # a number is missing
+            whole = (row for row in self.connection.execute(sql) if None not in row)
+            listed = np.fromiter(chain.from_iterable(whole), dtype=np.float64)
+        return listed.reshape(-1, width)
+
+    def whole_numbers(self, sql: str, width: int) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield the rows of a statement that gives whole numbers, none of them missing, in blocks."""
+        import numpy as np
+
+        cursor = self.connection.execute(sql)
+        while rows := cursor.fetchmany(_BLOCK):
+            yield np.fromiter(chain.from_iterable(rows), dtype=np.int64).reshape(-1, width)
 
 
 def real(value: Any) -> float | None:

@@ -169,19 +169,19 @@ class Kernels:
         texts: Sequence[Distinct],
         names: Distinct,
         devices: Distinct,
-        starts: Sequence[str],
+        starts: Sequence[str | int],
         numbers: npt.NDArray[np.float64],
-        line: int,
+        line: int | None,
     ) -> None:
-        """Add a block of kernels, all of the same file, that begins in a line.
+        """Add a block of kernels.
 
         Args:
             texts: The columns of what :meth:`add` calls texts.
             names: Names of the kernels.
             devices: NPUs as the table writes them.
-            starts: Begins as the table writes them.
+            starts: Begins, as :meth:`add` takes them.
             numbers: What :meth:`add` calls cells, a row for each kernel; NaN where there is no number.
-            line: Line of the first.
+            line: Line of the first, the others following; None where the file has no lines.
         """
         import numpy as np
 
@@ -203,7 +203,8 @@ class Kernels:
             code = self._codes.get(combination)
             if code is None:
                 device = number(devices[0][devices[1][first]])
-                code = self._new(combination, line + first, None if device is None else int(device))
+                place_of = None if line is None else line + first
+                code = self._new(combination, place_of, None if device is None else int(device))
             codes[place] = code
         row_codes = codes[combined]
         for index in np.flatnonzero(np.isin(row_codes, list(self._products))).tolist():
