@@ -32,6 +32,14 @@ from gen_slog import generate
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = (sys.executable, "-m", "npudiag")
+BLOCK = """\
+Traceback (most recent call last):
+  File "/opt/job/pretrain.py", line 31, in main
+    torch.distributed.all_reduce(grads)
+RuntimeError: [1] HCCL error in: build/ProcessGroupHCCL.cpp:64, error code is 6
+[ERROR] 2026-03-04-11:02:33 (PID:22011, Device:3, RankID:11) ERR02200 DIST call hccl api failed.
+"""
+"""What people paste into ``npudiag explain -``."""
 MB = 1e6
 
 
@@ -211,12 +219,16 @@ def compare_rules(folder: Path, repeat: int, scratch: Path) -> None:
 
 
 def startup(repeat: int, scratch: Path) -> None:
-    """Print start-up times: an empty interpreter, ``--version``, and a log of 100 KB."""
+    """Print start-up times: an empty interpreter, ``--version``, a pasted block, and a log of 100 KB."""
     small = scratch / "small"
     generate(small, mb=0.1, files=1, error_ratio=0.05, fault_every=200)
+    block = scratch / "block.txt"
+    block.write_text(BLOCK)
+    explain = f"{shlex.join([*PYTHON, 'explain', '-'])} < {shlex.quote(str(block))}"
     rows = (
         ("python -c pass", [sys.executable, "-c", "pass"]),
         ("npudiag --version", [*PYTHON, "--version"]),
+        ("npudiag explain - < block", ["sh", "-c", explain]),
         ("npudiag analyze 100 KB --json", analyze_argv(small, scratch / "small.json")),
     )
     for _, argv in rows:

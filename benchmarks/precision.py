@@ -85,6 +85,23 @@ CONSOLE = (
     "warmup: rank 3 waited 0.2 s for rank 5, no straggler, no hang, watchdog armed with timeout 1800 s",
     "epoch 0: skipped batches due to exceptions: 0, killed workers: 0, dataloader timeouts: 0",
     "loading model error-detection-bert-large (segmentation-fault-classifier head)",
+    "Exception ignored in: <function Loader.__del__ at 0xfffd0a4bd5e0>\nTraceback (most recent call last):\n"
+    '  File "loader.py", line 9, in __del__\n    self.stop()\n'
+    "AttributeError: 'Loader' object has no attribute 'workers'",
+    '--- Logging error ---\nTraceback (most recent call last):\n  File "logging.py", line 1103, in emit\n'
+    "TypeError: not all arguments converted during string formatting",
+    "INFO 10-12 07:10:22 [logger.py:40] Received request cmpl-1: prompt: 'why RuntimeError: NPU out of memory? "
+    "Segmentation fault', params: SamplingParams(n=1)",
+    "2026-01-02 03:04:05.814407: E tensorflow/core/grappler/optimizers/meta_optimizer.cc:533] model_pruner failed: "
+    "Invalid argument: node 'concat_1' has self cycle fanin 'concat_1'.",
+    "[W socket.cpp:752] [c10d] The client socket has failed to connect to [node-11]:34511 (errno: 22 - Invalid).",
+    'WARNING:root:Unexpected key(s) in state_dict: "rotary_emb.inv_freq". (ignored, strict is off)',
+    "-- Performing Test HAS_ERROR_OVERLOADED - Failed",
+    "WARNING: process group has NOT been destroyed before we destruct ProcessGroupHCCL.",
+    "UserWarning: resource_tracker: There appear to be 30 leaked semaphore objects to clean up at shutdown",
+    "[Service Log][init] stop upload_pid = 52 by signal SIGTERM, ret_code is 0, exit with 0",
+    "E0211 09:14:20.306218  4711 rdma_context.cpp:44] No matched device found\n"
+    "W0211 09:14:20.306318  4711 topology.cpp:84] RDMA is not available, fall back to TCP",
     "数据检查完成：错误 0 条，异常 0 条，超时 0 次",
     "故障演练：模拟 rank 3 心跳丢失的开关为关闭状态",
     "未发现故障，ECC 错误计数为 0，心跳正常",

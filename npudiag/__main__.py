@@ -7,6 +7,7 @@ Command-line frameworks end a crashed program with 1, which a pipeline would rea
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -41,6 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = _run(args)
         # Left to the interpreter's end, a failing flush would change the exit code.
         sys.stdout.flush()
+        if argv is None:
+            # The process ends: the interpreter's last look for garbage would only go through what is let go anyway.
+            gc.freeze()
     except BrokenPipeError:
         return _reader_gone()
     except KeyboardInterrupt:
@@ -74,6 +78,8 @@ def _stopped_alike() -> Iterator[None]:
 
 def _run(args: list[str]) -> int:
     """Hand `args` to the command-line application and return its exit code."""
+    # npudiag computes no matrices: the threads of BLAS cost memory and time to start, and make forking unsafe.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if args and args[0] == "explain":
         # Its question may begin with a dash, which a parser would take for an option; and it has to be instant.
         from npudiag.cli.explain import main as explain
@@ -83,8 +89,6 @@ def _run(args: list[str]) -> int:
         # What follows is a command with options of its own.
         at = args.index("--")
         args = [*args[:at], *(f"--command={word}" for word in args[at + 1 :])]
-    # npudiag computes no matrices: the threads of BLAS cost memory and time to start, and make forking unsafe.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from typer.main import get_command
 
     from npudiag.cli.app import only

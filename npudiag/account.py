@@ -12,8 +12,8 @@ from npudiag.analyses import summary
 from npudiag.diagnosis import clocknotes
 from npudiag.diagnosis.findings import time_text
 from npudiag.filling import minute_of
-from npudiag.ingest import Ingested
 from npudiag.parsers.base import Partial
+from npudiag.reading import Ingested
 from npudiag.result import Coverage, Input, LevelMinute, Result
 from npudiag.tables.store import Store
 

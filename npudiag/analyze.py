@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import gc
 import time
@@ -13,24 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from npudiag._version import __version__
 from npudiag.account import carried, coverage, facts, inputs
-from npudiag.advice import resolve
-from npudiag.advice import stack as stacks
-from npudiag.analyses import charts, runs, topology
-from npudiag.analyses import job as jobs
+from npudiag.analyses import charts
+from npudiag.analyses.profile_unread import unread
 from npudiag.comparison import snapshot
 from npudiag.config import Suppression, selects
-from npudiag.diagnosis import blame, moments, order, places, progress, reasons, suppress, verdict
-from npudiag.diagnosis import findings as making
+from npudiag.diagnosis import suppress, verdict
 from npudiag.discover.walk import expanded
 from npudiag.engine.model import Rule
-from npudiag.engine.run import Outcome
 from npudiag.engine.run import run as run_rules
 from npudiag.engine.signature import LiteralTable
 from npudiag.errors import UsageError
 from npudiag.filling import fill
-from npudiag.ingest import Ingested, Progress, ingest
-from npudiag.parsers.headers import KERNEL_LITERALS
-from npudiag.result import Finding, Result, Tool
+from npudiag.ingest import Progress, ingest
+from npudiag.judging import diagnose, literals, understand
+from npudiag.reading import Ingested, texts
+from npudiag.result import Result, Tool
 from npudiag.tables.store import Store
 
 if TYPE_CHECKING:
@@ -184,8 +180,6 @@ def inspect_texts(
     tables: Mapping[str, Sequence[dict[str, Any]]] | None = None,
 ) -> tuple[Result, Store]:
     """Run chosen rules of `pack` on texts held in memory; return the document and the tables behind it."""
-    from npudiag.ingest import texts
-
     timings = Timings()
     table = literals(rules)
     ingested = texts(files, table.literals())
@@ -200,13 +194,6 @@ def choose(rules: Sequence[Rule], options: Options) -> list[Rule]:
         if (not options.select or any(selects(word, rule.code, rule.name) for word in options.select))
         and not any(selects(word, rule.code, rule.name) for word in options.ignore)
     ]
-
-
-def literals(rules: Sequence[Rule]) -> LiteralTable:
-    """Return everything the scan is to look for: what rules ask for, and what says who is who."""
-    table = LiteralTable((*jobs.LITERALS, *KERNEL_LITERALS, *stacks.LITERALS))
-    table.add(rules)
-    return table
 
 
 def conclude(
@@ -226,16 +213,7 @@ def conclude(
             ingested.problems.extend(profiles.problems)
             for name, found in profiles.tables.items():
                 store.extend(name, found)
-        topo = topology.find(store.log)
-        topology.place(store.log, topo)
-        store.extend("processes", (dataclasses.asdict(process) for process in topo.processes))
-        for name, rows in (tables or {}).items():
-            store.extend(name, rows)
-        runs.number(store)
-        stacks.take_variables(store)
-        store.memo["stack_stated"] = options.stack
-        job = jobs.find(store.log, topo, store.rows("launch") if store.size("launch") else ())
-        store.memo[jobs.MEMO] = job
+        job = understand(store, tables, options.stack)
     with timings.stage("rules"):
         outcome = run_rules(rules, store, table, options.params)
         if profiles is not None:
@@ -244,9 +222,7 @@ def conclude(
             about = ((rule, hit) for rule, hit in outcome.hits if any(name.startswith("prof_") for name in rule.needs))
             profiled.weigh((hit for _, hit in about), store)
     with timings.stage("diagnosis"):
-        ordered = diagnose(outcome, job, store)
-        stack = stacks.of(store)
-        resolve.apply(ordered, store, stack)
+        ordered, stack = diagnose(outcome, job, store)
         unused = suppress.apply(ordered, outcome.passed, options.suppress, datetime.date.today())
         covered = coverage(ingested, store, job)
     with timings.stage("charts"):
@@ -278,26 +254,8 @@ def conclude(
 def _profiles(ingested: Ingested) -> Profiles | None:
     """Return the tables of profiler captures; None, and nothing loaded for it, where there are none."""
     if not any(partial.packed for partial in ingested.partials):
+        ingested.problems.extend(unread(ingested.partials))
         return None
     from npudiag.analyses import profile
 
     return profile.derive(ingested.partials)
-
-
-def diagnose(outcome: Outcome, job: jobs.Job, store: Store) -> list[Finding]:
-    """Make findings of the hits and put them in order."""
-
-    def appearance(item: tuple[Rule, Any]) -> tuple[int, int]:
-        records = item[1].records
-        return (records[0].order, records[0].line) if records else (1 << 30, 0)
-
-    hits = sorted(outcome.hits, key=appearance)
-    found = [(rule, making.build(rule, hit)) for rule, hit in hits]
-    blame.apply([finding for _, finding in found], job)
-    times = {id(finding): moments.of(hit, job.clocks) for (_, finding), (_, hit) in zip(found, hits, strict=True)}
-    ran = places.grounds(job.topology, store.log, job.clocks)
-    ordered = order.arrange(found, times, ran)
-    reasons.explain(ordered, times, ran)
-    if store.size("train_steps"):
-        progress.tell(ordered, store.columns("train_steps"), times)
-    return ordered

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npudiag.analyze import Options, choose, literals, read
+from npudiag.analyze import Options, choose, read
+from npudiag.judging import literals
 from npudiag.partials import carry, npd
 from npudiag.result import Problem
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from npudiag.ingest import Ingested
 from npudiag.parsers.base import Partial
+from npudiag.reading import Ingested
 from npudiag.tables.records import LogRecord
 from npudiag.tables.store import Store, moment
 
@@ -89,6 +89,8 @@ def fill(ingested: Ingested) -> Store:
             store.take_over(columns)
         if partial.quotes:
             store.quotes[source.path] = partial.quotes
+        if partial.quotes_by_step:
+            store.quotes_by_step[source.path] = partial.quotes_by_step
         for name, rows in partial.tables.items():
             store.extend(name, ({"file": source.path, **row} for row in rows))
     return store

@@ -7,7 +7,6 @@ list of `Partial` values. Units are batched by bytes and given to a
 
 from __future__ import annotations
 
-import datetime
 import multiprocessing
 import os
 import re
@@ -17,22 +16,22 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 
-from npudiag.discover.identity import identify
 from npudiag.discover.remote import is_url
 from npudiag.discover.source import Limits, Source
 from npudiag.discover.streams import open_range, open_streams
 from npudiag.discover.walk import discover, evidence_names, expanded, place_of
 from npudiag.errors import SourceError
 from npudiag.host.resources import Resources
-from npudiag.parsers import HEAD_BYTES, all_parsers, choose
-from npudiag.parsers.base import Budget, Context, Partial, Stream
+from npudiag.parsers import HEAD_BYTES, choose, unloadable
+from npudiag.parsers.base import Budget, Partial, Stream
 from npudiag.parsers.normalise import plan
 from npudiag.parsers.scan import Literals, Scanner
 from npudiag.partials import MAGIC
 from npudiag.pool import Failure, Pool, run_on
+from npudiag.reading import Broken, Ingested, head_of, parse, parsed
 from npudiag.result import Problem
 from npudiag.tables.columns import Columns
 
@@ -75,21 +74,6 @@ class Unit:
         return (self.source.size or 0) * (8 if self.source.container else 1)
 
 
-@dataclass(slots=True)
-class Ingested:
-    """What came of all units.
-
-    Attributes:
-        partials: In order of discovery; ranges of one file are joined.
-        problems: What kept parts of the input from being read.
-    """
-
-    partials: list[Partial] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-    workers: int = 1
-
-
 Progress = Callable[[int, int], None]
 """Called with the bytes done and the bytes in all."""
 
@@ -122,7 +106,7 @@ def ingest(
     """
     limits = limits or Limits()
     found = discover(paths, limits)
-    out = Ingested(problems=list(found.problems))
+    out = Ingested(problems=[*found.problems, *unloadable()])
     sources = _of_nodes(found.sources, paths, nodes) if nodes else found.sources
     units = [unit for order, source in enumerate(sources) for unit in split(source, order)]
     total = sum(unit.size for unit in units)
@@ -339,96 +323,13 @@ def _read(
     source: Source, stream: Stream, scanner: Scanner, budget: Budget, report: Callable[[Problem], None]
 ) -> Iterator[Partial]:
     """Yield what a stream holds: one partial, or those that were carried here in it."""
-    head, broken = _head(stream)
+    head, broken = head_of(stream)
     if head.startswith(MAGIC):
         from npudiag.partials.carry import taken
 
-        yield from taken(source, stream if broken is None else _Broken(broken), head, scanner.literals, budget, report)
+        yield from taken(source, stream if broken is None else Broken(broken), head, scanner.literals, budget, report)
     else:
-        yield _parsed(source, stream, head, broken, scanner, budget, None)
-
-
-def parse(
-    source: Source, stream: Stream, scanner: Scanner, budget: Budget, name: str | None, year: int | None = None
-) -> Partial:
-    """Read one stream.
-
-    Args:
-        source: What it is.
-        stream: Its bytes.
-        scanner: Marks the records that rules ask for.
-        budget: How much may be kept.
-        name: Parser to use; None chooses by content.
-        year: Year of time stamps without one; None takes that of the file's last change.
-    """
-    head, broken = _head(stream)
-    return _parsed(source, stream, head, broken, scanner, budget, name, year)
-
-
-def _head(stream: Stream) -> tuple[bytes, SourceError | None]:
-    """Return the first bytes of a stream, and the error that ended it among them."""
-    pieces: list[bytes] = []
-    size = 0
-    broken: SourceError | None = None
-    try:
-        while size < HEAD_BYTES:
-            piece = stream.read(HEAD_BYTES - size)
-            if not piece:
-                break
-            pieces.append(piece)
-            size += len(piece)
-    except SourceError as exc:
-        broken = exc
-    return b"".join(pieces), broken
-
-
-def _parsed(
-    source: Source,
-    stream: Stream,
-    head: bytes,
-    broken: SourceError | None,
-    scanner: Scanner,
-    budget: Budget,
-    name: str | None,
-    year: int | None = None,
-) -> Partial:
-    if not head:
-        empty = Partial(source, kind="skipped", identity=source.identity, note="empty file")
-        if broken:
-            empty.broke_off(broken, 0)
-        return empty
-    if broken is not None:
-        stream = _Broken(broken)
-    parser = all_parsers()[name] if name else choose(head, source.path)
-    if parser is None:
-        # Only its first bytes were looked at; what is no text and no known file is not worth reading.
-        return Partial(source, identity=source.identity, bytes=source.size or len(head), note="binary data")
-    written = _written(source) if year is None else None
-    context = Context(source, scanner, budget, year)
-    if written is not None:
-        context.year = written.year
-        context.written_us = (written - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)
-    return parser.parse(stream, head, context)
-
-
-class _Broken:
-    """A stream that has given all it could."""
-
-    def __init__(self, error: SourceError) -> None:
-        self._error = error
-
-    def read(self, size: int, /) -> bytes:
-        raise self._error
-
-
-def _written(source: Source) -> datetime.datetime | None:
-    """Return when the file was last written, by the local clock."""
-    if source.location is None:
-        return None
-    try:
-        return datetime.datetime.fromtimestamp(Path(source.location).stat().st_mtime)
-    except (OSError, ValueError, OverflowError):
-        return None
+        yield parsed(source, stream, head, broken, scanner, budget, None)
 
 
 _scanner: Scanner | None = None
@@ -534,6 +435,7 @@ def append(whole: Partial, part: Partial) -> None:
         name, columns = part.columns.popitem()
         whole.columns.setdefault(name, Columns(name)).merge(columns, shift)
     whole.quotes.update((line + shift, text) for line, text in part.quotes.items())
+    whole.quotes_by_step.update((line + shift, texts) for line, texts in part.quotes_by_step.items())
     whole.lines += part.lines
     whole.bytes += part.bytes
     whole.unparsed += part.unparsed
@@ -543,38 +445,3 @@ def append(whole: Partial, part: Partial) -> None:
     whole.problems.extend(part.problems)
     whole.first_us = min((us for us in (whole.first_us, part.first_us) if us is not None), default=None)
     whole.last_us = max((us for us in (whole.last_us, part.last_us) if us is not None), default=None)
-
-
-class _Memory:
-    """A text held in memory, read like a file."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def read(self, size: int, /) -> bytes:
-        piece = self._data[self._at : self._at + size]
-        self._at += len(piece)
-        return piece
-
-
-def texts(files: Mapping[str, str], literals: Literals, *, year: int = 2026) -> Ingested:
-    """Parse texts held in memory as `ingest` parses files.
-
-    Args:
-        files: Relative path to content.
-        literals: Strings whose records are to be kept.
-        year: Year of time stamps without one.
-    """
-    scanner = _cached_scanner(literals)
-    out = Ingested()
-    for _order, (path, text) in enumerate(files.items()):
-        source = Source(path, None, None, None, identify(path))
-        stream = _Memory(text.encode("utf-8", "surrogatepass"))
-        out.partials.append(parse(source, stream, scanner, Budget(), None, year))
-    return out
-
-
-@lru_cache(maxsize=4)
-def _cached_scanner(literals: Literals) -> Scanner:
-    return Scanner(literals)

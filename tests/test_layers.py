@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("npudiag.host",),  # writes what the parsers read
     ("npudiag.pool",),
     ("npudiag.partials",),
+    ("npudiag.reading",),
     ("npudiag.ingest", "npudiag.cluster"),
     ("npudiag.analyses",),
     ("npudiag.advice",),
@@ -37,6 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("npudiag.knowledge",),
     ("npudiag.diagnosis",),
     ("npudiag.filling",),
+    ("npudiag.judging",),
     ("npudiag.account",),
     ("npudiag.analyze", "npudiag.extract"),
     ("npudiag.watch",),

@@ -50,6 +50,11 @@ def explain_option(name: str) -> Explained | None:
     name = name.strip()
     bare = name.partition("=")[0]
     entry = registry.lookup(bare)
+    if entry is None and bare.startswith("--") and "." in bare:
+        # MindSpeed-LLM's FSDP2 program takes the keys of its configuration as options; not all of them are known.
+        entry = registry.lookup(bare[2:])
+        if entry is None:
+            return None
     if entry is None:
         made_up = registry.invented_name(bare)
         if made_up is not None:
@@ -74,6 +79,12 @@ _UNDERSCORES = Words(
 )
 
 
+_MINDSPORE = Words(
+    "registered for the MindSpore backend only (--ai-framework mindspore); with PyTorch the latest release refuses it",
+    "仅在 MindSpore 后端（--ai-framework mindspore）下注册；使用 PyTorch 后端时最新版本会拒绝该参数",
+)
+
+
 def _of_option(bare: str, entry: Entry) -> Explained:
     """Describe an option of a command line."""
     accepted = {}
@@ -82,6 +93,8 @@ def _of_option(bare: str, entry: Entry) -> Explained:
         if known:
             accepted[stack] = (known[0], known[-1])
     requires, conflicts, overrides = _constraints(bare)
+    if registry.of_mindspore_only(bare):
+        overrides = (_MINDSPORE, *overrides)
     return Explained(
         name=bare,
         status="option",

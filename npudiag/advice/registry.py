@@ -2,7 +2,7 @@
 
 The option lists of Megatron-LM, MindSpeed and MindSpeed-LLM are complete: their parsers refuse whatever is not in
 them. Of serving engines and configuration-file frameworks only some options are known, so nothing is called unknown
-there. All data lies in ``data/*.json`` and is read when first asked for.
+there but a slip of the pen in an option of vLLM's server. All data lies in ``data`` and is read when first asked for.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ import msgspec
 from npudiag.result import RemedyKind
 
 DATA = Path(__file__).with_name("data")
+
+_LONG, _SLIP = 10, 2
+"""Letters of a name, dashes included, from which on it can be told from others, and letters that a slip changes."""
 
 Acceptance = Literal["yes", "no", "unknown"]
 
@@ -248,7 +251,8 @@ def accepts(stack: str, version: str | None, option: str) -> Acceptance:
         option: The option as typed, without value.
 
     Returns:
-        ``unknown`` where the list of the stack is not complete, or a release may or may not register the option.
+        ``unknown`` where the list of the stack is not complete, a release may or may not register the option, or does
+        so for one backend only.
     """
     if stack not in COMPLETE:
         found = _served().get(option)
@@ -268,8 +272,10 @@ def _accepts_in(stack: str, release: str, option: str) -> Acceptance:
     if release not in _OF_LLM:
         return "unknown"
     megatron, mindspeed = _OF_LLM[release]
-    if _has(MINDSPEED_LLM, release, option) or any(_has(MEGATRON, ref, option) for ref in megatron):
+    if any(_has(MEGATRON, ref, option) for ref in megatron):
         return "yes"
+    if _has(MINDSPEED_LLM, release, option):
+        return "unknown" if of_mindspore_only(option) else "yes"
     if any(_has(MINDSPEED, ref, option) for ref in mindspeed):
         if release in _REGISTERS_ALL or _repositories()[MINDSPEED].options[option].registered:
             return "yes"
@@ -372,6 +378,12 @@ def of_tools_only(option: str) -> bool:
     return bool(known) and all(entry.scope == "tool" for entry in known)
 
 
+def of_mindspore_only(option: str) -> bool:
+    """Whether MindSpeed-LLM registers an option for its MindSpore backend alone."""
+    known = _repositories()[MINDSPEED_LLM].options.get(option)
+    return known is not None and known.scope == "mindspore"
+
+
 @lru_cache(maxsize=32)
 def names(stack: str, version: str | None = None) -> tuple[str, ...]:
     """Return the options that a stack is known to accept."""
@@ -414,6 +426,34 @@ def nearest(option: str, stack: str | None = None, version: str | None = None, *
     reordered = [name for name in known if set(name.strip("-").split("-")) == words]
     close = difflib.get_close_matches(dash, known, n=most, cutoff=0.78)
     return list(dict.fromkeys([*reordered, *close, *positive]))[:most]
+
+
+@lru_cache(maxsize=1)
+def _engine_names() -> tuple[str, ...]:
+    return tuple("--" + name for name in _read("vllm_names.txt").decode().split())
+
+
+def engine_misspelt(option: str) -> str | None:
+    """Return the option of vLLM's server that was meant, None where the name may be a real one.
+
+    The list of names is wide, over all releases, but not warranted to be whole: only what is a slip of the pen away
+    from a name on it (two letters at most, in a name of eight or more) counts. Underscores and abbreviations are
+    taken by the server.
+    """
+    import difflib
+
+    name = dashed(option.partition("=")[0]).lower()
+    known = _engine_names()
+    positive = name.replace("--no-", "--", 1)
+    if len(name) < _LONG or "." in name or _served().get(name) or any(k.startswith((name, positive)) for k in known):
+        return None
+    for near in difflib.get_close_matches(positive, known, n=3, cutoff=0.85):
+        steps = difflib.SequenceMatcher(None, positive, near, autojunk=False).get_opcodes()
+        letters = sum(max(b - a, d - c) for kind, a, b, c, d in steps if kind != "equal")
+        longer = positive.removeprefix(near)  # a word that the server abbreviates, written out
+        if letters <= _SLIP or (longer != positive and len(longer) <= 2 * _SLIP and "-" not in longer):
+            return near
+    return None
 
 
 @lru_cache(maxsize=4096)

@@ -6,13 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from npudiag.analyses import clocks, heartbeat, operators, timeouts, tls, topology, waits
+from npudiag.analyses import clocks, heartbeat, operators, superpods, timeouts, tls, topology, waits
 from npudiag.analyses.operators import Odd
 from npudiag.tables.records import LogRecord
 
 LITERALS = tuple(
     dict.fromkeys(
-        (*topology.MARKERS, *waits.LITERALS, *clocks.LITERALS, *operators.LITERALS, *timeouts.LITERALS, *tls.LITERALS)
+        (
+            *topology.MARKERS,
+            *waits.LITERALS,
+            *clocks.LITERALS,
+            *operators.LITERALS,
+            *timeouts.LITERALS,
+            *tls.LITERALS,
+            *superpods.LITERALS,
+        )
     )
 )
 """Literals whose records these analyses read; their records are kept for them."""
@@ -31,6 +39,7 @@ class Job:
     operators: operators.Operators
     timeouts: timeouts.Timeouts
     tls: Odd | None
+    superpods: superpods.Mixed | None
     accused: list[heartbeat.Accusation]
 
 
@@ -53,5 +62,6 @@ def find(records: Sequence[LogRecord], known: topology.Topology, launch: Iterabl
         operators=doing,
         timeouts=timeouts.find(records, launch, doing, skew),
         tls=tls.find(records, people),
+        superpods=superpods.find(records, people),
         accused=heartbeat.find(records, people, skew),
     )

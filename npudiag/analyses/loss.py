@@ -79,7 +79,8 @@ def not_finite(one: Series) -> NotFinite | None:
     Megatron prints a loss only if it is above zero, so a row without one that skipped nothing had none to show.
     Steps that the search for the loss scale skips have no loss either; they are counted as skipped and are fine.
     HF's trainer filters NaN out of its average: what is left is 0.0 beside a gradient norm of NaN. A norm of NaN in
-    the last row only is told where the run breaks off there and no earlier step was skipped so: it is then no scaler.
+    the last row only, or in the last two of more than five, is told where the run breaks off there and no earlier
+    step was skipped so: it is then no scaler.
     """
     loss, norm = one.get("loss"), one.get("grad_norm")
     has_loss, has_norm = one.has("loss"), one.has("grad_norm")
@@ -89,7 +90,8 @@ def not_finite(one: Series) -> NotFinite | None:
     bad_norm = has_norm & ~np.isfinite(norm) & (skipped == 0)
     open_end = False
     if one.framework in _TRAINERS:
-        open_end = bool(bad_norm.size and bad_norm[-1] and not bad_norm[:-1].any() and _breaks_off(one))
+        tail = 2 if len(one) > 5 and bool(bad_norm[-2]) else 1
+        open_end = bool(bad_norm.size and bad_norm[-1] and not bad_norm[:-tail].any() and _breaks_off(one))
         zero = (loss == 0.0) & bad_norm
         # Scalers of fp16 report single steps they skip; what stays so does not come back.
         lasting = np.zeros(len(one), dtype=bool)
@@ -110,7 +112,7 @@ def not_finite(one: Series) -> NotFinite | None:
     rows = np.flatnonzero(bad)
     open_end = open_end and not rows.size
     if open_end:
-        rows = np.array([len(one) - 1])
+        rows = np.flatnonzero(has_norm & ~np.isfinite(norm))
     if not rows.size:
         return None
     index = int(rows[0])
@@ -235,7 +237,8 @@ def _plain(one: Series, rows: np.ndarray) -> Spike | None:
     """Find a loss that grows by half at least while the gradient norm explodes, in the first 160 rows.
 
     A norm counts as exploding at five times that of the rows before, or at a thousand: norms of language models in
-    good health stay below a few dozen. A loss that doubles to more than guessing costs needs no gradient to tell.
+    good health stay below a few dozen. A loss that doubles to more than guessing costs needs no gradient to tell, nor
+    does one that was level for four rows, within a tenth, and stays 80 % above that for three.
     """
     loss, norm = one.get("loss"), one.get("grad_norm")
     rows = rows[:160]
@@ -250,9 +253,15 @@ def _plain(one: Series, rows: np.ndarray) -> Spike | None:
         around = _highest(norm[max(0, index - 2) : index + 3])
         usual = float(np.nanmin(before)) if np.isfinite(before).any() else math.nan
         hopeless = loss[index] >= 2 * base and loss[index] > RANDOM
-        if not (around >= 1000 or around >= 5 * _median(before) > 0 or hopeless):
-            continue
         later = loss[rows[place + 1 :]]
+        step = bool(
+            past.size >= 4
+            and float(np.ptp(past)) <= 0.1 * base
+            and later.size >= 2
+            and min(loss[index], *later[:2]) >= 1.8 * base
+        )
+        if not (around >= 1000 or around >= 5 * _median(before) > 0 or hopeless or step):
+            continue
         fate: Fate = "open"
         level = float(later[-1]) if later.size >= 2 else math.nan
         if later.size >= 2:

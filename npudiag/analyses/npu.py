@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 LEAST = 5
 _BUSY_HBM_PCT = 8.0
 _BUSY_HBM_MB = 6000.0
+_COMPUTES_PCT = 2.0
+"""Median use from which on something runs on a card; without a job it is 0, but for single readings."""
 
 
 @dataclass(slots=True)
@@ -60,7 +62,7 @@ class Card:
 
     @property
     def in_use(self) -> bool:
-        """Whether a job holds memory on it; without memory readings, whether it ever computed."""
+        """Whether a job holds memory on it; without memory readings, whether it computes, be it little."""
         share, used = self.get("hbm_pct"), self.get("hbm_used_mb")
         if share.size or used.size:
             return bool(
@@ -72,7 +74,7 @@ class Card:
                 or (not share.size and np.median(used) >= _BUSY_HBM_MB)
             )
         util = self.get("util_pct")
-        return bool(util.size and util.max() >= 10)
+        return bool(util.size and (util.max() >= 10 or np.median(util) >= _COMPUTES_PCT))
 
 
 _COLUMNS = ("util_pct", "hbm_used_mb", "hbm_total_mb", "hbm_pct", "temp_c", "power_w", "clock_mhz")

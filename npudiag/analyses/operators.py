@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from npudiag.analyses.clocks import Clocks, median
 from npudiag.analyses.pattern import Pattern
-from npudiag.analyses.waits import Party, People
+from npudiag.analyses.waits import Party, People, gave_up
 from npudiag.tables.records import LogRecord
 
 LITERALS = ("run failed, base information", "opData information is", "CMD information")
@@ -61,6 +61,7 @@ class Op:
     dtype: str | None = None
     launched_us: int | None = None
     data: LogRecord | None = None
+    base: LogRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,8 @@ class Odd:
             set-up the parameter as HCCL calls it.
         odd, others: Their value, and that of the others.
         parties: Those that differ; all of them where no value has a majority.
-        told: Whether a majority tells who is odd.
+        told: Whether a majority of those compared tells who is odd.
+        certain: Whether it would also be one if all others did as the odd ones.
         records: The lines that show it.
         size: Ranks compared.
         linking: Whether HCCL itself compared both ends, during link set-up.
@@ -86,6 +88,7 @@ class Odd:
     records: tuple[LogRecord, ...]
     size: int
     linking: bool = False
+    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +132,14 @@ def find(records: Sequence[LogRecord], people: People, clocks: Clocks) -> Operat
         first.setdefault((op.group, op.party), op)
     for op in first.values():
         found.ops.setdefault(op.group, []).append(op)
+    quitters = gave_up(records)
     for ops in found.ops.values():
         # A rank that gave no report is the better suspect: the others may well have been in different operators
-        # when it stopped.
-        if len(ops) < 2 or any(op.size != ops[0].size for op in ops) or len(ops) != ops[0].size:
+        # when it stopped. One that says on the console that it gave up has a report that is not among the input.
+        if len(ops) < 2 or any(op.size != ops[0].size for op in ops) or len(ops) > ops[0].size:
+            continue
+        unheard = (people.peer(ops[0].group, rank, ops[0].record) for rank in _missing(ops))
+        if any(party is None or party.rank not in quitters for party in unheard):
             continue
         odd = _compare(ops)
         if odd is not None:
@@ -140,20 +147,26 @@ def find(records: Sequence[LogRecord], people: People, clocks: Clocks) -> Operat
         else:
             found.late.extend(_late(ops, clocks))
     found.odd.extend(_checked(records, people))
-    found.silent = _silent(found.ops, people)
+    found.silent = [party for party in _silent(found.ops, people) if party.rank not in quitters]
     return found
+
+
+def _missing(ops: Sequence[Op]) -> list[int]:
+    """Return the ranks of a communicator of which there is no report; one that nobody has where it is too large."""
+    told, size = {op.rank for op in ops}, ops[0].size
+    return [rank for rank in range(size) if rank not in told] if size <= _MOST_RANKS else [size]
 
 
 def _silent(groups: Mapping[str, Sequence[Op]], people: People) -> list[Party]:
     """Return who did not give up in the largest communicator in which all others did."""
-    gave_up = {op.party for ops in groups.values() for op in ops}
+    reported = {op.party for ops in groups.values() for op in ops}
     for group, ops in sorted(groups.items(), key=lambda item: -len(item[1])):
-        size, told = ops[0].size, {op.rank for op in ops}
-        missing = [rank for rank in range(size) if rank not in told] if size <= _MOST_RANKS else []
+        size = ops[0].size
+        missing = _missing(ops) if size <= _MOST_RANKS else []
         if len(ops) >= 2 and 0 < len(missing) <= _MOST_SILENT and len(ops) > len(missing):
             parties = (people.peer(group, rank, ops[0].record) for rank in missing)
             # Who gave up in another communicator was waiting as well.
-            silent = [party for party in parties if party is not None and party not in gave_up]
+            silent = [party for party in parties if party is not None and party not in reported]
             if silent:
                 return silent
     return []
@@ -161,7 +174,7 @@ def _silent(groups: Mapping[str, Sequence[Op]], people: People) -> list[Party]:
 
 def _reports(records: Iterable[LogRecord], people: People) -> Iterable[Op]:
     """Yield the reports of failed tasks, each put together from the lines that it consists of."""
-    tags: dict[tuple[str, int | None], tuple[int, str]] = {}
+    tags: dict[tuple[str, int | None], tuple[LogRecord, str]] = {}
     open_: dict[tuple[str, int | None], Op] = {}
     done: list[Op] = []
     for record in records:
@@ -169,14 +182,16 @@ def _reports(records: Iterable[LogRecord], people: People) -> Iterable[Op]:
         if "information is" not in text:
             continue
         if tag := _TAG.search(text):
-            tags[place] = (record.line, tag["op"])
+            tags[place] = (record, tag["op"])
         if group := _GROUP.search(text):
             party = people.waiter(record, None, None)
             if party is not None:
-                line, name = tags.get(place, (-_NEAR_LINES - 1, ""))
+                base, name = tags.get(place, (None, None))
+                if base is None or not 0 <= record.line - base.line <= _NEAR_LINES:
+                    base, name = None, None
                 op = Op(
                     party, group["group"], int(group["rank"]), int(group["size"]), record.time_us, record,
-                    op=name if 0 <= record.line - line <= _NEAR_LINES else None,
+                    op=name, base=base,
                 )  # fmt: skip
                 open_[place] = op
                 done.append(op)
@@ -209,7 +224,8 @@ def _compare(ops: Sequence[Op]) -> Odd | None:
     if any(op.index is None for op in ops):
         return None
     if len({op.index for op in ops}) > 1:
-        odd = odd_one_out("index", [(op.party, str(op.index), op.data or op.record) for op in ops])
+        claims = [(op.party, str(op.index), op.data or op.record) for op in ops]
+        odd = odd_one_out("index", claims, among=ops[0].size)
         return odd if odd.told else None
     for what in ("op", "dtype", "count"):
         values = [getattr(op, what) for op in ops]
@@ -217,8 +233,9 @@ def _compare(ops: Sequence[Op]) -> Odd | None:
         if None in values or (what == "count" and not _equal_sizes(ops)):
             continue
         if len(set(values)) > 1:
-            claims = [(op.party, str(value), op.data or op.record) for op, value in zip(ops, values, strict=True)]
-            odd = odd_one_out(what, claims)
+            shown = [(op.base if what == "op" else op.data) or op.record for op in ops]
+            claims = [(op.party, str(value), line) for op, value, line in zip(ops, values, shown, strict=True)]
+            odd = odd_one_out(what, claims, among=ops[0].size)
             # With a different value on every rank nothing is compared that should be alike.
             return odd if odd.told or len(set(values)) == 2 else None
     return None
@@ -229,13 +246,16 @@ def _equal_sizes(ops: Sequence[Op]) -> bool:
     return all(name and not any(word in name for word in _UNEVEN) for name in names)
 
 
-def odd_one_out(what: str, claims: Sequence[tuple[Party, str, LogRecord]], *, linking: bool = False) -> Odd:
+def odd_one_out(
+    what: str, claims: Sequence[tuple[Party, str, LogRecord]], *, linking: bool = False, among: int = 0
+) -> Odd:
     """Return who has another value than the majority, or all where there is none.
 
     Args:
         what: What the values are of.
         claims: Party, value and the line that tells it; at least two values differ.
         linking: Whether HCCL itself compared them during link set-up.
+        among: How many there are, where some claims may be missing.
     """
     counted = Counter(value for _, value, _ in claims).most_common()
     common, number = counted[0]
@@ -253,6 +273,7 @@ def odd_one_out(what: str, claims: Sequence[tuple[Party, str, LogRecord]], *, li
         records=(*shown, witness),
         size=len(claims),
         linking=linking,
+        certain=told and number * 2 > among,
     )
 
 

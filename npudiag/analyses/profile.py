@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any
 
+from npudiag.analyses.profile_unread import unread
 from npudiag.parsers.base import Partial
 from npudiag.parsers.profiler.raw import KEY, Raw
 from npudiag.result import Problem
@@ -76,24 +78,53 @@ class Profiles:
 def derive(partials: Sequence[Partial]) -> Profiles | None:
     """Make the tables of all captures; ranks and devices found are noted in the partials too.
 
-    None where the input holds no profiler files.
+    None where the input holds nothing of a profiler.
     """
     mine = [(partial, partial.packed[KEY]) for partial in partials if KEY in partial.packed]
+    out = Profiles(problems=unread(partials))
     if not mine:
-        return None
+        return out if out.problems else None
     captures: dict[str, Capture] = {}
+    alone = _databases_side_by_side(mine)
     for partial, raw in mine:
         key, parent = place(partial.source.path)
-        captures.setdefault(key, Capture(key, parent)).files.append((partial, raw))
+        if id(partial) in alone:
+            raw.facts.setdefault("rank", alone[id(partial)])
+            key = partial.source.path
+        capture = captures.setdefault(key, Capture(key, parent))
+        if capture.parent == key:  # what lies above the outputs does not tell the folder of the captures
+            capture.parent = parent
+        capture.files.append((partial, raw))
     for capture in captures.values():
+        _drop_older_exports(capture, out)
         _identify(capture)
-    out = Profiles()
     for name, members in _jobs(list(captures.values())):
+        _number(name, members, out)
         _drop_older(members, out)
         _job(name, [capture for capture in members if capture.used], out)
         _say_which_export(name, members, out)
         out.add("prof_captures", (_capture_row(capture) for capture in members))
     return out
+
+
+_DATABASE = re.compile(r"(?:profiler|msmonitor|msprof)_(?:\d+_\d+_)?(\d{1,6})\.db")
+
+
+def _databases_side_by_side(files: Iterable[tuple[Partial, Raw]]) -> dict[int, int]:
+    """Return the rank of databases that lie beside those of other ranks, by the id of the partial.
+
+    Monitors write one database for each process into one folder; each is a capture.
+    """
+    folders: dict[str, dict[int, int]] = {}
+    for partial, raw in files:
+        folder, _, name = partial.source.path.rpartition("/")
+        match = _DATABASE.search(name)
+        rank = raw.facts.get("rank", int(match[1]) if match else None)
+        if partial.kind == "prof-db" and isinstance(rank, int) and "framework" in raw.facts:
+            folders.setdefault(folder, {})[id(partial)] = rank
+    return {
+        number: rank for found in folders.values() if len(set(found.values())) > 1 for number, rank in found.items()
+    }
 
 
 def place(path: str) -> tuple[str, str]:
@@ -146,6 +177,11 @@ def _identify(capture: Capture) -> None:
         capture.device = devices.pop() if len(devices) == 1 else None
     stamp = _STAMP.search(capture.key)
     capture.stamp = stamp[1] if stamp else ""
+    _pass_on(capture)
+
+
+def _pass_on(capture: Capture) -> None:
+    """Give the files of a capture its identity, where they have none of their own."""
     for partial, _ in capture.files:
         identity = partial.identity
         partial.identity = replace(
@@ -153,6 +189,25 @@ def _identify(capture: Capture) -> None:
             rank=identity.rank if identity.rank is not None else capture.rank,
             device=identity.device if identity.device is not None else capture.device,
         )
+
+
+def _number(name: str, captures: Sequence[Capture], out: Profiles) -> None:
+    """Number captures by node and device where none of a job tells its rank: without numbers nobody can be named.
+
+    On one node the device is the number, on several the place in their order.
+    """
+    if len(captures) < 2 or any(capture.rank is not None or capture.cluster for capture in captures):
+        return
+    places = {(capture.node or "", capture.device) for capture in captures if capture.device is not None}
+    if len(places) < len(captures):
+        return
+    nodes = {node for node, _ in places}
+    order = sorted(captures, key=lambda capture: (capture.node or "", capture.device or 0))
+    for index, capture in enumerate(order):
+        capture.rank = capture.device if len(nodes) == 1 else index
+        _pass_on(capture)
+    message = f"{name or '.'}: no capture tells its rank; they are numbered by node and device"
+    out.problems.append(Problem(path=name or ".", reason="unsupported", message=message, lost=False))
 
 
 def _jobs(captures: list[Capture]) -> list[tuple[str, list[Capture]]]:
@@ -200,6 +255,28 @@ def _drop_older(captures: Sequence[Capture], out: Profiles) -> None:
                 lost=False,
             )
         )
+
+
+_EXPORT = re.compile(r"(?P<what>[a-z_0-9]+?)(?:_slice_\d+)?_(?P<stamp>\d{14})\.(?:csv|json)")
+
+
+def _drop_older_exports(capture: Capture, out: Profiles) -> None:
+    """Of what was exported several times from the same raw data keep the newest, all slices of it."""
+    newest: dict[tuple[str, str], str] = {}
+    found: list[tuple[tuple[str, str], str]] = []
+    for partial, _ in capture.files:
+        folder, _, name = partial.source.path.rpartition("/")
+        match = _EXPORT.fullmatch(name)
+        key, stamp = ((folder, match["what"]), match["stamp"]) if match else (("", ""), "")
+        found.append((key, stamp))
+        newest[key] = max(newest.get(key, ""), stamp)
+    kept = [item for item, (key, stamp) in zip(capture.files, found, strict=True) if stamp == newest[key]]
+    if len(kept) < len(capture.files):
+        message = (
+            f"{capture.key}: {len(capture.files) - len(kept)} files are older exports of the same data and not used"
+        )
+        out.problems.append(Problem(path=capture.key, reason="duplicate", message=message, lost=False))
+        capture.files = kept
 
 
 def _say_which_export(name: str, captures: Sequence[Capture], out: Profiles) -> None:
@@ -290,9 +367,11 @@ def _weigh(
     from npudiag.analyses import profile_compute
 
     spans: dict[int | None, tuple[float, int]] = {}
+    lengths: dict[int | None, list[float]] = {}
     for row in steps:
         total, count = spans.get(row["rank"], (0.0, 0))
         spans[row["rank"]] = (total + row["e2e_us"], count + 1)
+        lengths.setdefault(row["rank"], []).append(row["e2e_us"])
     kernels: dict[int | None, float] = {}
     mine = [row for row in out.tables.get("prof_kernels", ()) if row["job"] == job]
     for row in mine:
@@ -307,14 +386,19 @@ def _weigh(
     out.add("prof_experts", profile_compute.experts(job, mine, groups))
     for table, columns in _WEIGHED.items():
         for row in out.tables.get(table, ()):
-            total, count = spans.get(row["rank"], (0.0, 0))
+            total, _ = spans.get(row["rank"], (0.0, 0))
             if row["job"] != job or not total:
                 continue
-            # Communication of a capture without a step table may be of fewer steps than the table has.
-            scale = count / row["steps"] if table == "prof_comm" and row.get("steps") else 1.0
-            for source, target, factor in columns:
+            for source, target in columns:
                 if row.get(source) is not None:
-                    row[target] = 100 * row[source] * factor * scale / total
+                    row[target] = 100 * row[source] / total
+    # Communication of a capture may be of other steps than its table has, and a step that warms up would outweigh the
+    # others: here a usual step is compared with a usual one.
+    for row in out.tables.get("prof_comm", ()):
+        if row["job"] == job and row["rank"] in lengths:
+            usual = median(lengths[row["rank"]]) / 1e3
+            for source, target in _OF_A_STEP:
+                row[target] = 100 * row[source] / usual
 
 
 _ONE_FORM = (
@@ -327,17 +411,14 @@ _ONE_FORM = (
     "prof_sequences",
     "prof_transfers",
 )
-_WEIGHED: dict[str, tuple[tuple[str, str, float], ...]] = {
-    "prof_api": (("total_us", "share_pct", 1.0),),
-    "prof_events": (("total_us", "share_pct", 1.0),),
-    "prof_sequences": (("whole_us", "share_pct", 1.0), ("gain_us", "gain_pct", 1.0)),
-    "prof_comm": (
-        ("elapse_ms", "share_pct", 1e3),
-        ("late_ms", "late_pct", 1e3),
-        ("caused_ms", "caused_pct", 1e3),
-    ),
+_WEIGHED: dict[str, tuple[tuple[str, str], ...]] = {
+    "prof_api": (("total_us", "share_pct"),),
+    "prof_events": (("total_us", "share_pct"),),
+    "prof_sequences": (("whole_us", "share_pct"), ("gain_us", "gain_pct")),
 }
-"""Table to: cost, the column that holds its share, factor to microseconds."""
+"""Table to: cost, the column that holds its share."""
+_OF_A_STEP = (("step_ms", "share_pct"), ("step_late_ms", "late_pct"), ("step_caused_ms", "caused_pct"))
+"""Columns of ``prof_comm``: cost in a usual step, the column that holds its share."""
 
 
 def _who(capture: Capture, partial: Partial) -> Row:
@@ -429,7 +510,51 @@ def _kernels(capture: Capture) -> list[Row]:
         chosen = chosen + by_source.get("data_preprocess", [])
     if not known & {"HCCL", "COMMUNICATION"} and by_source.get("communication_statistic"):
         chosen = chosen + by_source["communication_statistic"]
-    return chosen
+    return _merged(chosen)
+
+
+_ADDED = (
+    "count",
+    "total_us",
+    "wait_us",
+    "small",
+    "dynamic",
+    "stated",
+    "unaligned_us",
+    "flops",
+    "flops_us",
+    "tokens",
+)
+_MEANS = ("mac_ratio", "vec_ratio", "mte2_ratio", "mte3_ratio", "scalar_ratio", "cube_pct")
+
+
+def _merged(rows: Sequence[Row]) -> list[Row]:
+    """Return one row for each type, core and device: long lists are written in slices."""
+    out: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        key = (row.get("rank"), row.get("device"), row.get("type"), row.get("core"))
+        other = out.get(key)
+        if other is None:
+            out[key] = row
+            continue
+        longer = row if (row.get("max_us") or 0.0) > (other.get("max_us") or 0.0) else other
+        whole = row["total_us"] + other["total_us"]
+        joined = {**other, **{name: value for name, value in longer.items() if name not in ("file", "line")}}
+        for name in _MEANS:
+            values = [(one[name], one["total_us"]) for one in (row, other) if one.get(name) is not None]
+            spent = sum(weight for _, weight in values)
+            if spent:
+                joined[name] = sum(value * weight for value, weight in values) / spent
+        for name in _ADDED:
+            found = [one[name] for one in (row, other) if one.get(name) is not None]
+            if found:
+                joined[name] = sum(found)
+        lows = [one["min_us"] for one in (row, other) if one.get("min_us") is not None]
+        if lows:
+            joined["min_us"] = min(lows)
+        joined["avg_us"] = whole / joined["count"] if joined["count"] else None
+        out[key] = joined
+    return list(out.values())
 
 
 def _one_form(capture: Capture, table: str) -> list[Row]:

@@ -71,10 +71,12 @@ def jobs(steps: Iterable[Row], comm: Iterable[Row] = ()) -> list[Job]:
         steps: Rows of ``prof_steps``.
         comm: Rows of ``prof_comm``: point-to-point waiting between stages, which steps do not always count as bubble.
     """
-    by_job: dict[str, dict[int | None, list[Row]]] = {}
+    by_job: dict[str, dict[int | str, list[Row]]] = {}
     for row in steps:
         if row.get("e2e_us"):
-            by_job.setdefault(str(row.get("job") or ""), {}).setdefault(row.get("rank"), []).append(row)
+            # Captures that do not tell their rank are still captures of several.
+            who = row["rank"] if row.get("rank") is not None else str(row.get("file"))
+            by_job.setdefault(str(row.get("job") or ""), {}).setdefault(who, []).append(row)
     waits: dict[str, dict[int | None, float]] = {}
     for row in comm:
         if row.get("late_pct") is not None and (row.get("parallel") == "pp" or (row.get("p2p") and _receives(row))):
@@ -87,8 +89,8 @@ def _receives(row: Row) -> bool:
     return str(row.get("op") or "").lower() in ("batchsendrecv", "receive", "recv")
 
 
-def _job(name: str, by_rank: Mapping[int | None, Sequence[Row]], waits: Mapping[int | None, float]) -> Job:
-    ranks = [_rank(rank, rows) for rank, rows in by_rank.items()]
+def _job(name: str, by_rank: Mapping[int | str, Sequence[Row]], waits: Mapping[int | None, float]) -> Job:
+    ranks = [_rank(rows[0].get("rank"), rows) for rows in by_rank.values()]
     count = len(ranks)
     if sum(rank.bubble for rank in ranks) < count:
         # Batched send and receive are no bubble to the profiler. What a rank waits in them, beyond the rank of the pair

@@ -70,6 +70,13 @@ def _operations(job: str, chosen: list[tuple[Capture, str, CommOps]], groups: Gr
     counts = np.bincount(cell, minlength=size)
     elapse, transit, wait, sync = (summed(times[:, column]) for column in range(4))
     late_of, caused_of = summed(late), summed(caused)
+    step = np.concatenate([ops.step for _, _, ops in chosen])
+    in_rank = np.concatenate([np.full(len(ops.keys), max(len(ops.steps), 1)) for _, _, ops in chosen])
+
+    def per_step(values: npt.NDArray[Any]) -> list[float]:
+        return _per_step(values, cell, size, step, in_rank)
+
+    step_elapse, step_late, step_caused = map(per_step, (times[:, 0], late, caused))
     matched_of, culprit_of = summed(matched), summed(caused > 0)
     apart = summed(p2p)
     order = np.lexsort((times[:, 0], cell))
@@ -105,6 +112,9 @@ def _operations(job: str, chosen: list[tuple[Capture, str, CommOps]], groups: Gr
                 "longest_transit_ms": float(times[longest[index], 1]),
                 "late_ms": late_of[index],
                 "caused_ms": caused_of[index],
+                "step_ms": step_elapse[index],
+                "step_late_ms": step_late[index],
+                "step_caused_ms": step_caused[index],
                 "culprit_of": int(culprit_of[index]),
                 "matched": int(matched_of[index]),
                 "size_mb": data[0],
@@ -115,6 +125,39 @@ def _operations(job: str, chosen: list[tuple[Capture, str, CommOps]], groups: Gr
             }
         )
     return rows
+
+
+_MOST_STEPS = 256
+"""Steps of one file above which the mean over steps is taken instead of the median."""
+
+
+def _per_step(
+    values: npt.NDArray[Any],
+    cell: npt.NDArray[np.intp],
+    size: int,
+    step: npt.NDArray[np.int32],
+    steps: npt.NDArray[np.int64],
+) -> list[float]:
+    """Return the median over steps of the sums of each cell: a first step that warms up is no usual one.
+
+    Args:
+        values: A value for each operation.
+        cell: What each operation is summed up in.
+        size: Number of cells.
+        step: Index of the step of each operation, within its file.
+        steps: How many steps the file of each operation has.
+    """
+    import numpy as np
+
+    count = np.zeros(size, dtype=np.int64)
+    count[cell] = steps
+    most = int(count.max(initial=1))
+    if most > _MOST_STEPS:
+        whole = np.bincount(cell, weights=values, minlength=size) / np.maximum(count, 1)
+        return [float(value) for value in whole]
+    sums = np.bincount(cell * most + step, weights=values, minlength=size * most).reshape(size, most)
+    sums[np.arange(most) >= count[:, None]] = np.nan
+    return [float(value) for value in np.nanmedian(sums, axis=1)]
 
 
 _UNKNOWN = 1 << 24

@@ -5,6 +5,7 @@ Where several ranks print the same line, the rank with most lines speaks for all
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
@@ -28,6 +29,9 @@ _HUGE = 1e100
 _MEMO = "series"
 _SECONDARY = ("tqdm", "deepspeed")
 """Kinds of line that only repeat, or complete, what another kind in the same file tells."""
+_BARS = "tqdm"
+_FINER = 4
+"""How many times the rows of the trainer a progress bar must have for its step times to be taken instead."""
 
 
 @dataclass(slots=True)
@@ -118,6 +122,10 @@ _WANTED = (
     "memory_mb",
     "generate_ms",
     "update_ms",
+    "reward",
+    "entropy",
+    "policy_kl",
+    "cut_pct",
     "epoch",
     "global_batch_size",
     "consumed_tokens",
@@ -142,8 +150,22 @@ def primary(store: Store) -> list[Series]:
 def timed(store: Store) -> list[Series]:
     """Return, per file, the series that tell the time of a step best."""
     found = [one for one in build(store) if one.has("step_time_ms").sum() > 0]
-    rich = {one.file for one in found if one.framework not in _SECONDARY}
-    return [one for one in found if one.framework not in _SECONDARY or one.file not in rich]
+    rows: dict[str, Counter[str]] = {}
+    for one in found:
+        rows.setdefault(one.file, Counter())[one.framework] += len(one)
+    bars, rich = set(), set()
+    for file, counts in rows.items():
+        told = {kind: count for kind, count in counts.items() if kind not in _SECONDARY}
+        if told:
+            rich.add(file)
+        # HF's trainer logs every tenth step, say, and its bar tells each of them.
+        if set(told) == {"hf"} and counts[_BARS] >= _FINER * told["hf"]:
+            bars.add(file)
+    return [
+        one
+        for one in found
+        if (one.framework == _BARS if one.file in bars else one.framework not in _SECONDARY or one.file not in rich)
+    ]
 
 
 def _build(store: Store) -> list[Series]:
@@ -242,6 +264,9 @@ def quote(store: Store, one: Series, index: int, label: str = "", marks: Sequenc
             return None
         line = nearest
     text = kept[line]
+    shown = store.quotes_by_step.get(one.file, {}).get(line)
+    if shown and one.has_steps:
+        text = shown[min(shown, key=lambda step: abs(step - one.x[index]))]
     return Evidence(
         kind="log",
         path=one.file,

@@ -139,16 +139,22 @@ def pressure(one: Engine) -> tuple[int, float, float] | None:
 def single_stream(one: Engine) -> tuple[int, float, int] | None:
     """Return a slow decode: tokens per second and request while up to eight run and no prompt is read.
 
+    Of larger batches only what is slow at any size counts: less than two tokens per second and request, up to 64.
+
     Returns:
-        A typical row, tokens per second of one request, and the statistics it rests on.
+        A typical row, tokens per second of one request, and the statistics it rests on: a single one where the
+        log has hardly any others.
     """
     running, made, read = one.values["running"], one.values["generation_tps"], one.values["prompt_tps"]
-    rows = np.flatnonzero((running >= 1) & (running <= 8) & (made > 0) & (np.nan_to_num(read) == 0))
+    few = (running <= 8) | ((running <= 64) & (made < 2 * running))
+    rows = np.flatnonzero((running >= 1) & few & (made > 0) & (np.nan_to_num(read) == 0))
     # A request that begins or ends within the window makes the average too low.
     same = [
         bool((i > 0 and running[i - 1] == running[i]) or (i + 1 < len(one) and running[i + 1] == running[i]))
         for i in rows
     ]
+    if len(one) < 3 and rows.size == 1 and made[rows[0]] / running[rows[0]] < 5:
+        return int(rows[0]), float(made[rows[0]] / running[rows[0]]), 1
     rows = rows[np.array(same, dtype=bool)]
     each = made[rows] / running[rows]
     # What is plain is said of two statistics: a few tokens per second and request are slow on any card.

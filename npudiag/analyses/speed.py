@@ -12,7 +12,8 @@
 * Stall: a row of 1.5 times the median, standing apart from the others; periodic where the distances between stalls
   differ by less than 15 %. Megatron stops its clock while it saves or evaluates: there the time stamps tell.
 * Where batches differ in tokens, step times are compared at the usual number of tokens, by a line through them.
-* Silence: no step for 30 minutes and ten times the usual distance between lines, while the log goes on.
+* Silence: no step for 30 minutes and ten times the usual distance between lines, while the log goes on. What lies a
+  fortnight apart was stamped by different clocks.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ def steady(one: Series) -> Rows:
 
 
 LEAST = 32
+_OTHER_CLOCK_S = 14 * 86_400.0
+"""A silence longer than that: the stamps behind the last step are those of another clock or another run."""
 _BLOCKS = 4096
+_FEW_ROWS = 8
 
 
 @once
@@ -193,11 +197,24 @@ def _growing(one: Series, rows: Rows, took: Floats) -> Shift | None:
     usual, slow = float(np.median(took[:2])), float(np.median(took[-2:]))
     calm = abs(took[1] - took[0]) <= 0.02 * usual
     least = 1.2 if one.framework in UNEVEN else 1.1 if one.from_start else 1.05
-    if slow < least * usual or not (calm or one.framework in UNEVEN) or (one.has_steps and one.x[-1] < 32):
+    # Without a level to begin with, only a pace that grows from row to row, and far, is one that gets slower.
+    steep = order == 1.0 and rows.size >= 6 and slow >= 1.5 * usual and _even_batches(one)
+    if slow < least * usual or not (calm or steep or one.framework in UNEVEN) or (one.has_steps and one.x[-1] < 32):
         return None
     begin = int(np.argmax(took > 1.02 * usual))
     lost = float(np.sum(took[begin:] - usual)) * interval(one)
     return Shift(int(rows[begin]), int(rows[-1]), int(rows[-1]), usual, slow, True, lost)
+
+
+def _even_batches(one: Series) -> bool:
+    """Whether lines tell that every step had as many samples and tokens: a growing batch takes longer by right."""
+    size = one.get("global_batch_size")
+    size = size[np.isfinite(size)]
+    if not size.size or size.min() < size.max():
+        return False
+    seen = np.diff(one.get("consumed_tokens")) / np.diff(one.x)
+    seen = seen[np.isfinite(seen)]
+    return not seen.size or bool(seen.max() <= 1.05 * seen.min())
 
 
 def interval(one: Series) -> float:
@@ -258,21 +275,31 @@ class Stalls:
     what: What
 
 
+def _plain_stalls(one: Series, took: Floats, places: Rows, median: float) -> bool:
+    """Tell whether a short excerpt shows two stalls at least that nobody would take for scatter."""
+    if took.size >= 16 or places.size < 2 or places[0] == 0 or one.framework in UNEVEN:
+        return False
+    even = np.delete(took, places)
+    return bool(np.all(took[places] > 5 * median) and np.ptp(even) <= 0.1 * median)
+
+
 def stalls(one: Series, events: dict[str, Floats]) -> Stalls | None:
-    """Find steps of 1.5 times the median, three at least.
+    """Find steps of 1.5 times the median, three at least; in an excerpt two of five times it among even ones.
 
     Args:
         one: The series.
         events: Steps at which checkpoints were saved and validations run, by kind.
     """
     rows = steady(one)
-    if rows.size < 16:
+    if rows.size < _FEW_ROWS:
         return None
     took, told = evened(one)[rows], one.get("step_time_ms")[rows]
     median = float(np.median(took))
     limit = 2.5 if one.framework in UNEVEN else 1.5
     places = np.flatnonzero(took > limit * median)
-    if places.size < 3 or places.size > rows.size // 4:
+    if places.size > rows.size // 4 or (
+        (rows.size < 16 or places.size < 3) and not _plain_stalls(one, took, places, median)
+    ):
         return None
     where = one.x[rows[places]]
     gaps = np.diff(where)
@@ -335,14 +362,17 @@ class DataShare:
 def data_share(one: Series, limit_pct: float) -> DataShare | None:
     """Return the share of waiting for data, of 16 rows or more, where it reaches a limit in %.
 
-    Sums, not medians: few steps that wait long are what an empty queue looks like.
+    Sums, not medians: few steps that wait long are what an empty queue looks like. Of four rows or more, what all of
+    them spend half of their time with is said.
     """
     waited, took = one.get("data_ms"), one.get("step_time_ms")
     rows = steady(one)
     rows = rows[np.isfinite(waited[rows])]
-    if rows.size < 16:
+    if rows.size < 4:
         return None
     share = 100.0 * float(waited[rows].sum()) / float(took[rows].sum())
+    if rows.size < 16 and not bool(np.all(waited[rows] >= 0.5 * took[rows])):
+        return None
     if not limit_pct <= share <= 100.0:
         return None
     parts = waited[rows] / took[rows]
@@ -405,7 +435,7 @@ def silence(one: Series, seconds: float, line: int, start_us: int | None) -> Sil
         return None
     usual = _cadence(one)
     limit = max(1800.0, (10 if len(one) > 1 else 5) * usual) if math.isfinite(usual) else 3600.0
-    if not limit <= seconds < math.inf:
+    if not limit <= seconds < _OTHER_CLOCK_S:
         return None
     return Silence(int(at[-1]), seconds, usual, start_us)
 
@@ -597,16 +627,31 @@ class Timers:
     line: dict[str, int]
 
 
-def timers(store: Store, one: Series) -> Timers | None:
-    """Read the timers of a file; those of its first lines are left out where there are more."""
+def _usual_ms(one: Series, excerpt: bool) -> float | None:
+    """Return the usual time of a step; of an excerpt of few lines, that of the last one behind the tenth step."""
+    known = pace(one)
+    if known is not None or not excerpt:
+        return None if known is None else known.median_ms
+    last = float(one.get("step_time_ms")[-1])
+    return last if last > 0 and one.has_steps and one.x[-1] > 10 else None
+
+
+def timers(store: Store, one: Series, *, excerpt: bool = False) -> Timers | None:
+    """Read the timers of a file; those of its first lines are left out where there are more.
+
+    Args:
+        store: The tables.
+        one: The series.
+        excerpt: Take the time of the last step for the usual one where there are too few.
+    """
     columns = store.columns("train_events")
     kinds, names = list(columns.texts("kind")), list(columns.texts("name"))
     files = list(columns.texts("file"))
     if "timer" not in kinds or one.file not in files:
         return None
     mine = (columns.codes("kind") == kinds.index("timer")) & (columns.codes("file") == files.index(one.file))
-    known = pace(one)
-    if known is None or not mine.any():
+    step_ms = _usual_ms(one, excerpt)
+    if step_ms is None or not mine.any():
         return None
     codes, values, low, lines = (
         columns.codes("name")[mine],
@@ -628,13 +673,13 @@ def timers(store: Store, one: Series) -> Timers | None:
         if name in ("forward-backward", "forward-compute") and np.isfinite(low[rows]).any():
             ratio = values[rows] / np.maximum(low[rows], 1e-9)
             spread = 100 * (float(np.nanmedian(ratio)) - 1)
-    out = Timers(known.median_ms, {}, {}, {}, spread, {})
+    out = Timers(step_ms, {}, {}, {}, spread, {})
     for group, members in (("collective", _COLLECTIVE), ("pipeline", _PIPELINE), ("data", ("batch-generator",))):
         held = {name: typical[name] for name in members if name in typical}
         if held:
             worst = max(held, key=held.__getitem__)
             out.ms[group] = sum(held.values())
-            out.share_pct[group] = 100 * out.ms[group] / known.median_ms
+            out.share_pct[group] = 100 * out.ms[group] / step_ms
             out.worst[group] = worst
             out.line[group] = last[worst]
     return out

@@ -31,8 +31,15 @@ _FIELD = Pattern(
     r"|server|hostIp|logicDevId|phydevId|devicePhyId|deviceLogicId|device|deviceIp)\s?\[([^\]]*)\]"
 )
 _DEVICE_IN_TEXT = Pattern(
-    r"(?:device_id=|\(device_id:|deviceLogicId\[|Device:|device id[ :=]|devId ?[:=] ?|deviceId ?[:=] ?)(\d{1,3})\b"
+    r"(?:device_id=|\(device_id:|deviceLogicId\[|devicePhyId\[|Device:|device id[ :=]|devId ?[:=] ?|deviceId ?[:=] ?)"
+    r"(\d{1,3})\b"
 )
+_DEVICE_OF_COMPONENT = Pattern(
+    r"(?:\bAscend(?:310P?|910)[A-Z0-9]*-|\b[cC]ard(?: ?I[dD])?[ :=]{1,2}"
+    r"|\b(?:[dD]eviceI[dD]|[lL]ogicI[dD]|[pP]hyI[dD])[:= ]{1,2}"
+    r"|\breceive devFaultInfo: \{(?:EventID:)?\d+ )(\d{1,3})\b(?![.\w])"
+)
+"""How components of the cluster name a card."""
 _VNIC = Pattern(r"\[Vnic\]Listen on ip\[([^\]]+)\][^\n]*?devPhyId\[(\d{1,4})\]")
 _NAMES = ("rootInfo identifier", "identifier", "commId", "group:")
 _NO_ADDRESS = ("", "0.0.0.0", "::")
@@ -83,6 +90,7 @@ class Topology:
         names: For each process, the names of each communicator that it is in.
         vnics: By node and address, the device behind a virtual port: cards of a node reach each other by addresses
             that every node has.
+        listed: Ranks that the job's rank table lists, and of which none introduced itself.
     """
 
     processes: tuple[Process, ...]
@@ -91,6 +99,7 @@ class Topology:
     groups: dict[str, dict[int, list[Process]]] = field(default_factory=dict)
     names: dict[Key, list[frozenset[str]]] = field(default_factory=dict)
     vnics: dict[tuple[str | None, str], int] = field(default_factory=dict)
+    listed: tuple[Process, ...] = ()
 
     def by_pid(self, node: str | None, *pids: int | None) -> Process | None:
         """Return the process of the first of `pids` that is known on that node."""
@@ -187,6 +196,35 @@ def find(records: Iterable[LogRecord]) -> Topology:
     return Topology(tuple(processes), world, max(sizes, default=None), _groups(processes), names, vnics)
 
 
+def with_table(topology: Topology, table: Sequence[Process]) -> Topology:
+    """Return the topology with what a rank table adds to it: ranks without logs, and how many there are.
+
+    A table that contradicts what the processes say of themselves is not that of this job.
+    """
+    if not table:
+        return topology
+    by_rank = {process.rank: process for process in table}
+    nodes: dict[str, set[str | None]] = {}
+    for known in topology.world.values():
+        same = by_rank.get(known.rank)
+        if same is None or topology.ranks != len(table) or not _agree(known, same):
+            return topology
+        nodes.setdefault(same.server or "", set()).add(known.node)
+    heard = {process.rank for process in topology.world.values()}
+    missing = (process for process in table if process.rank not in heard)
+    only = {server: next(iter(found)) for server, found in nodes.items() if len(found) == 1}
+    listed = tuple(replace(process, node=only.get(process.server or "")) for process in missing)
+    return replace(topology, ranks=len(table), listed=listed)
+
+
+def _agree(known: Process, listed: Process) -> bool:
+    """Whether what a process says of its card is what the table says of it."""
+    return all(
+        one is None or other is None or one == other
+        for one, other in ((known.device, listed.device), (known.device_ip, listed.device_ip))
+    )
+
+
 def _process(record: LogRecord, fields: dict[str, str]) -> Process | None:
     rank = _number(fields, "rank", "userRank", "rankId")
     size = _number(fields, "rankNum", "totalRanks", "ranks", "rankSize")
@@ -245,20 +283,59 @@ def _groups(processes: Sequence[Process]) -> dict[str, dict[int, list[Process]]]
     return groups
 
 
-def place(records: Iterable[LogRecord], topology: Topology) -> None:
+def place(records: Sequence[LogRecord], topology: Topology) -> None:
     """Fill in rank and device of the records whose process is known, in place.
 
-    A pid in a record's header beats the one in the file's name. Where no line introduces the
-    process, the device id that the record itself names (a logical one) is taken.
+    A pid in a record's header beats the one in the file's name. Where no line introduces the process, what
+    torch_npu prints of it on the console counts, then the device that the record itself or all others of its plog
+    name (a logical one).
     """
+    told = _told(records)
     for record in records:
         process = topology.by_pid(record.node, record.pid, record.file_pid)
-        if process is not None:
-            if record.rank is None:
-                record.rank = process.rank
-            if record.device is None:
-                record.device = process.device
+        rank, device = (process.rank, process.device) if process is not None else (None, None)
+        if process is None and record.kind == "slog":
+            rank, device = next(
+                (told[key] for pid in (record.pid, record.file_pid) if (key := (record.node, pid)) in told),
+                (None, None),
+            )
+        if record.rank is None:
+            record.rank = rank
+        if record.device is None:
+            record.device = device
         if record.device is None and record.kind in ("slog", "console"):
             match = _DEVICE_IN_TEXT.search(record.text, 0, 600)
             if match:
                 record.device = int(match.group(1))
+        elif record.device is None and record.kind == "cluster-component":
+            cards = {int(match[1]) for match in _DEVICE_OF_COMPONENT.finditer(record.text, 0, 600)}
+            if len(cards) == 1:
+                # A list of cards is no statement about one of them.
+                record.device = cards.pop()
+    _share_devices(records)
+
+
+def _told(records: Iterable[LogRecord]) -> dict[tuple[str | None, int | None], tuple[int | None, int | None]]:
+    """Return rank and device by node and process id, as the console tells them (``PID:.., Device:.., RankID:..``)."""
+    found: dict[tuple[str | None, int | None], set[tuple[int | None, int | None]]] = {}
+    for record in records:
+        if record.kind == "console" and record.pid is not None and record.rank is not None and "RankID:" in record.text:
+            found.setdefault((record.node, record.pid), set()).add((record.rank, record.device))
+    return {key: places.pop() for key, places in found.items() if len(places) == 1}
+
+
+def _share_devices(records: Iterable[LogRecord]) -> None:
+    """Give the records of a plog that name no device the one that all others of the same process name, in place."""
+    named: dict[tuple[str, int | None], set[int]] = {}
+    without: list[LogRecord] = []
+    for record in records:
+        if record.kind != "slog":
+            continue
+        if record.device is None:
+            without.append(record)
+        else:
+            named.setdefault((record.file, record.pid), set()).add(record.device)
+    for record in without:
+        devices = named.get((record.file, record.pid), ())
+        if len(devices) == 1:
+            record.device = next(iter(devices))

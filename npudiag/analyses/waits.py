@@ -10,7 +10,7 @@ number is another process in another communicator, so it counts only in the one 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from npudiag.analyses.pattern import Pattern
@@ -41,6 +41,8 @@ _LACKS = Pattern(r"Failed to connect agent\[([\d,\- ]+)\]")
 _HAS = Pattern(r"connected rankinfo\[LINE \d+\]:\s*((?:\[\d{1,16}\](?::\[[^\]]*\])?[,; ]*)+)")
 _NEEDS = Pattern(r"need connect rankNum is \[(\d{1,7})\]")
 _BRACKETED = Pattern(r"\[(\d{1,16})\]")
+# torch_npu's exception of a rank whose communication waited too long, and CANN's block of a notify that never came.
+_GAVE_UP = Pattern(r"error code:?(?: is)?:? ?507048\b|\bEI0002\b|FFTS plus task timeout")
 _GROUP = Pattern(r"\bgroup:\s?\[?(?P<group>[^\],\s]+)|\btag\[[A-Za-z]+_(?P<tag>[^\],\s]+)\]")
 _OWN_GROUP = Pattern(r"\bgroup:\s?\[?([^\],\s]+)")
 _SIZE = Pattern(r"\brankSize\[(\d{1,7})\]")
@@ -114,6 +116,8 @@ class Waits:
         circle: Whether `culprits` wait for each other.
         waiters: For each culprit, how many wait for it, directly or through others.
         untold: Those that waited for a peer of which the lines do not say who in the job it is. They are no culprits.
+        unheard: Those that were waited for and say on the console that they gave up as well, where the plog that
+            tells for whom they waited is not among the input. They are no culprits either.
         absent: Those that never joined a communicator, as its root tells.
         absent_record: The line that tells it.
     """
@@ -123,6 +127,7 @@ class Waits:
     circle: bool = False
     waiters: list[int] = field(default_factory=list)
     untold: list[Party] = field(default_factory=list)
+    unheard: list[Party] = field(default_factory=list)
     absent: list[Party] = field(default_factory=list)
     absent_record: LogRecord | None = None
 
@@ -147,7 +152,7 @@ class People:
         self._by_rank: dict[int, list[Process]] = {}
         self._by_address: dict[str, list[Process]] = {}
         self._by_device: dict[tuple[str | None, int], list[Process]] = {}
-        for process in topology.world.values():
+        for process in (*topology.world.values(), *topology.listed):
             if process.rank is not None:
                 self._by_rank.setdefault(process.rank, []).append(process)
             for address in {process.device_ip, (process.server or "").split("%")[0]} - {None, ""}:
@@ -214,6 +219,9 @@ class People:
         device = process.device
         if device is None and process.key is not None:
             device = self._devices.get(process.key)
+        if process.key is None:
+            # Only the rank table tells of it.
+            return Party(process.node, device, process.rank, None if process.node else process.server, logged=False)
         return Party(process.node, device, process.rank)
 
     def _find(
@@ -295,9 +303,23 @@ def find(records: Sequence[LogRecord], topology: Topology, people: People | None
                 untold[waiter] = None
             elif waiter is not None and awaited is not None and waiter != awaited:
                 edges.setdefault((waiter, awaited), Wait(waiter, awaited, record))
-    waits = _follow(list(edges.values()), list(untold))
+    waits = _follow(list(edges.values()), list(untold), gave_up(records) - _told_errors(records))
     _absent(waits, records, topology, people)
     return waits
+
+
+def gave_up(records: Iterable[LogRecord]) -> set[int]:
+    """Return the ranks of the job that say on the console that they gave up waiting for others."""
+    return {
+        record.rank
+        for record in records
+        if record.kind == "console" and record.rank is not None and _GAVE_UP.search(record.text)
+    }
+
+
+def _told_errors(records: Iterable[LogRecord]) -> set[int]:
+    """Return the ranks of whose errors there is a plog."""
+    return {record.rank for record in records if record.kind == "slog" and record.rank is not None}
 
 
 def _named(record: LogRecord, people: People, groups: Groups) -> Iterator[tuple[Party | None, Party | None]]:
@@ -356,7 +378,7 @@ def _absent(waits: Waits, records: Iterable[LogRecord], topology: Topology, peop
                 teller = teller or record
     if not lacking and present and size is not None and max(present) < size <= _MOST_ABSENT:
         lacking = [rank for rank in range(size) if rank not in present]
-    if lacking and len(lacking) <= _MOST_ABSENT and size in (None, topology.ranks):
+    if lacking and len(lacking) <= _MOST_ABSENT and (size is None or topology.ranks in (None, size)):
         parties = (people.awaited(rank, None, None) for rank in lacking)
         waits.absent = [party for party in parties if party is not None]
         waits.absent_record = teller
@@ -373,11 +395,14 @@ def _ranks(text: str) -> list[int]:
     return sorted(ranks)
 
 
-def _follow(edges: Sequence[Wait], untold: Sequence[Party] = ()) -> Waits:
+def _follow(edges: Sequence[Wait], untold: Sequence[Party] = (), quitters: Collection[int] = ()) -> Waits:
     waits = Waits(list(edges))
     waiting = {edge.waiter for edge in edges}
     waits.untold = [party for party in untold if party not in waiting]
     waiting.update(untold)
+    awaited = dict.fromkeys(edge.awaited for edge in edges)
+    waits.unheard = [party for party in awaited if party not in waiting and party.rank in quitters]
+    waiting.update(waits.unheard)
     sinks = list(dict.fromkeys(edge.awaited for edge in edges if edge.awaited not in waiting))
     behind: dict[Party, list[Party]] = {}
     for edge in edges:

@@ -233,11 +233,11 @@ def tell(words: Sequence[str], pack: RulePack, *, as_log: bool = False) -> Told:
 
 def _findings(text: str, pack: RulePack) -> list[Finding]:
     """Run the rules on a piece of log."""
-    from npudiag.analyze import analyze_texts
+    from npudiag.judging import judge_text
 
     return [
         finding
-        for finding in analyze_texts({"-": text}, pack).findings
+        for finding in judge_text(text, pack.rules)
         if finding.category != "insufficient-evidence" and finding.status == "fail"
     ]
 

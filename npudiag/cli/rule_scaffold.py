@@ -17,9 +17,9 @@ from npudiag.engine.signature import LiteralTable
 from npudiag.engine.testing import run_rule_test
 from npudiag.engine.validate import BUILTINS, IDENTITY, LEVELS, MIN_LITERAL, SCOPE, read_rule
 from npudiag.errors import RuleError, UsageError
-from npudiag.ingest import texts
 from npudiag.knowledge.lookup import IN_TEXT
 from npudiag.parsers.base import LEVEL_RANK, Row
+from npudiag.reading import texts
 from npudiag.result import Severity
 from npudiag.tables.schema import TABLES
 

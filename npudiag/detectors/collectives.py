@@ -53,7 +53,7 @@ def _differing(odd: Odd) -> Hit:
         records=list(odd.records),
         captures={"who": _names(odd.parties), "odd": odd.odd, "others": odd.others, "compared": odd.size},
         words={"what": what},
-        confidence="high" if odd.told and odd.what != "index" else "medium",
+        confidence="high" if odd.certain and odd.what != "index" else "medium",
         marks=tuple(
             f"{name}[{value}" for name in ("tag", "count", "dataType", "index") for value in (odd.odd, odd.others)
         ),
@@ -126,5 +126,21 @@ def tls_differs(store: Store, params: Mapping[str, Any]) -> list[Hit]:
             confidence="high" if odd.told else "medium",
             marks=("ENABLE", "DISABLE", "TLS SWITCH"),
             **_whom(odd.parties),
+        )
+    ]
+
+
+def super_pods_mixed(store: Store, params: Mapping[str, Any]) -> list[Hit]:
+    """Find a logical super pod that joins cards of several physical ones."""
+    job = _job(store)
+    mixed = job.superpods if job else None
+    if mixed is None:
+        return []
+    return [
+        Hit(
+            records=list(mixed.records[:4]),
+            captures={"logic": mixed.logic, "pods": ", ".join(map(str, mixed.pods))},
+            marks=("logicSuperPodId[", "phySuperPodId["),
+            **_whom(mixed.parties),
         )
     ]

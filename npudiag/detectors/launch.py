@@ -29,11 +29,16 @@ _OF_THE_MODEL = "PretrainedFromHF"
 _TRAINING = re.compile(r"(?:pre|post)train_\w+\.py\Z")
 
 
-def _typed(job: Job) -> Iterator[Setting]:
-    """Yield options that somebody typed; what a job dumped was accepted."""
+def _typed(job: Job, dashes: str = "--") -> Iterator[Setting]:
+    """Yield options that somebody typed; what a job dumped was accepted.
+
+    Args:
+        job: Whose options.
+        dashes: What they begin with.
+    """
     if job.source == "script":
         for setting in job.options.values():
-            if setting.key.startswith("--"):
+            if setting.key.startswith(dashes) and len(setting.key) > 2:
                 yield setting
 
 
@@ -59,7 +64,8 @@ def unknown_options(store: Store, params: Params) -> list[Hit]:
     """Options that no release of the framework accepts."""
     hits = []
     for job in judged(store):
-        for setting in _typed(job):
+        # An option with one dash is none of theirs, however well it is spelt.
+        for setting in _typed(job, "-"):
             if registry.invented_name(setting.key):
                 continue
             misplaced = bool(_TRAINING.search(job.entry)) and registry.of_tools_only(setting.key)

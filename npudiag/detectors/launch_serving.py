@@ -1,6 +1,6 @@
 """Checks of serving configurations: vLLM command lines and MindIE's config.json.
 
-Lists of serving options are not complete, so only what is known is judged.
+Lists of serving options are not complete, so only what is known is judged, and names that are nearly so.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from npudiag.advice import registry
 from npudiag.advice.settings import Job, Setting
 from npudiag.detectors.launch_hits import Params, found_jobs, hit
 from npudiag.engine.hits import Hit
@@ -23,6 +24,8 @@ _JSON_OPTIONS = (
 )  # fmt: skip
 _NOT_ON_NPU = ("fp8", "awq", "awq_marlin", "gptq", "gptq_marlin", "marlin", "bitsandbytes")
 """Kinds of quantisation that the platform plugin does not list as supported."""
+_OTHER_PROGRAM = re.compile(r"bench|proxy|\bchat\b|complete|collect")
+"""Programs beside the server, with options of their own."""
 _NPU_MARKS = re.compile(r"ASCEND|HCCL|NPU")
 _MINDIE_RANGES: dict[str, tuple[int, int, int]] = {
     "maxQueueDelayMicroseconds": (500, 1_000_000, 1), "cacheBlockSize": (16, 128, 16), "port": (1024, 65535, 1),
@@ -107,6 +110,19 @@ def broken_json(store: Store, params: Params) -> list[Hit]:
             except (ValueError, RecursionError) as exc:
                 what = exc.msg if isinstance(exc, json.JSONDecodeError) else type(exc).__name__
                 hits.append(hit(store, [setting], option=setting.key, value=setting.value[:120], what=what))
+    return hits
+
+
+def misspelt_options(store: Store, params: Params) -> list[Hit]:
+    """Options of vLLM's server that are a slip of the pen away from real ones: it refuses what it does not know."""
+    hits = []
+    for job in _served(store):
+        if _OTHER_PROGRAM.search(job.entry or ""):
+            continue
+        for setting in job.options.values():
+            near = registry.engine_misspelt(setting.key) if setting.key.startswith("--") else None
+            if near is not None:
+                hits.append(hit(store, [setting], renamed=True, option=setting.key, nearest=near, value=setting.value))
     return hits
 
 

@@ -121,11 +121,8 @@ def communication_bound(store: Store, params: Params) -> list[Hit]:
         lambda rank: rank.communication,
         "comm_not_overlapped_us",
     )
-    for job, hit in _ofjobs_of(store, hits):
-        worst = max((rank for rank in job.ranks if rank.rank is not None), key=_uncovered, default=None)
-        if worst is not None and worst.communication - worst.bubble >= job.shares["communication"] + _SPREAD:
-            hit.captures["worst"] = round(worst.communication - worst.bubble, 1)
-            hit.captures["worst_rank"] = worst.rank
+    for job, hit in _of_jobs(store, hits):
+        _name_worst(job, hit, _uncovered, job.shares["communication"])
         if job.steps <= 1:
             hit.captures.update(_one_long_operation(store, job))
     return hits
@@ -135,7 +132,15 @@ def _uncovered(rank: Rank) -> float:
     return rank.communication - rank.bubble
 
 
-def _ofjobs_of(store: Store, hits: Sequence[Hit]) -> Iterator[tuple[Job, Hit]]:
+def _name_worst(job: Job, hit: Hit, cost: Callable[[Rank], float], mean: float) -> None:
+    """Add to a finding on a job the rank where it costs most, where that differs from the mean."""
+    worst = max((rank for rank in job.ranks if rank.rank is not None), key=cost, default=None)
+    if worst is not None and cost(worst) >= mean + _SPREAD:
+        hit.captures["worst"] = round(cost(worst), 1)
+        hit.captures["worst_rank"] = worst.rank
+
+
+def _of_jobs(store: Store, hits: Sequence[Hit]) -> Iterator[tuple[Job, Hit]]:
     """Yield each finding on a job with its job."""
     found = jobs_of(store)
     by_name = {job.name: job for job in found}
@@ -158,18 +163,32 @@ def _one_long_operation(store: Store, job: Job) -> dict[str, Any]:
 
 def host_bound(store: Store, params: Params) -> list[Hit]:
     """The device is idle for a large part of the step."""
-    return _bound(store, params, "host", lambda rank: rank.free, "free_us")
+    return _worst_told(store, _bound(store, params, "host", _idle, "free_us"), "host", _idle)
+
+
+def _idle(rank: Rank) -> float:
+    return rank.free
+
+
+def _worst_told(store: Store, hits: list[Hit], kind: str, cost: Callable[[Rank], float]) -> list[Hit]:
+    for job, hit in _of_jobs(store, hits):
+        _name_worst(job, hit, cost, job.shares[kind])
+    return hits
 
 
 def input_bound(store: Store, params: Params) -> list[Hit]:
     """Steps begin on the host long before the device gets anything to do."""
-    return _bound(store, params, "input", lambda rank: rank.preparing, "preparing_us")
+    return _worst_told(store, _bound(store, params, "input", _preparing, "preparing_us"), "input", _preparing)
+
+
+def _preparing(rank: Rank) -> float:
+    return rank.preparing
 
 
 def pipeline_bound(store: Store, params: Params) -> list[Hit]:
     """Pipeline stages wait for each other."""
     hits = _bound(store, params, "pipeline", lambda rank: rank.bubble, "bubble_us")
-    for job, hit in _ofjobs_of(store, hits):
+    for job, hit in _of_jobs(store, hits):
         stages = {rank.stage for rank in job.ranks if rank.stage is not None}
         if stages:
             worst = max(stages, key=lambda stage: _mean([rank.bubble for rank in job.stage(stage)]))

@@ -35,10 +35,9 @@ class _Late:
     """What one rank costs the others."""
 
     def __init__(self) -> None:
-        self.caused_ms = 0.0
+        self.per_step_ms = 0.0
         self.votes = 0
         self.matched = 0
-        self.steps = 1
         self.rows: list[Mapping[str, Any]] = []
 
 
@@ -49,10 +48,10 @@ def _lateness(store: Store) -> dict[str, dict[int, _Late]]:
         if row["rank"] is None or not row["matched"] or row["p2p"] or row["parallel"] in ("pp", "embd"):
             continue
         late = found.setdefault(str(row["job"] or ""), {}).setdefault(row["rank"], _Late())
-        late.caused_ms += row["caused_ms"] or 0.0
+        usual = row["step_caused_ms"]
+        late.per_step_ms += (row["caused_ms"] or 0.0) / (row["steps"] or 1) if usual is None else usual
         late.votes += row["culprit_of"] or 0
         late.matched += row["matched"]
-        late.steps = max(late.steps, row["steps"] or 1)
         late.rows.append(row)
     return found
 
@@ -60,14 +59,14 @@ def _lateness(store: Store) -> dict[str, dict[int, _Late]]:
 def _late_hit(job: Job | None, late: Mapping[int, _Late], params: Params) -> Hit | None:
     if len(late) < 2 or job is None:
         return None
-    total = sum(item.caused_ms for item in late.values())
-    rank = max(late, key=lambda number: late[number].caused_ms)
+    total = sum(item.per_step_ms for item in late.values())
+    rank = max(late, key=lambda number: late[number].per_step_ms)
     worst = late[rank]
-    per_step = min(worst.caused_ms / worst.steps, _exposed(job, rank))
+    per_step = min(worst.per_step_ms, _exposed(job, rank))
     cost = 100 * per_step / job.e2e_ms if job.e2e_ms else 0.0
     # Of two ranks one is always later: it has to be so clearly.
     needed = params["dominance"] if len(late) > 2 else max(params["dominance"], 0.8)
-    if cost < params["material_pct"] or not total or worst.caused_ms < needed * total:
+    if cost < params["material_pct"] or not total or worst.per_step_ms < needed * total:
         return None
     if worst.votes < params["votes"]:
         return None

@@ -49,7 +49,7 @@ def make(
     )
     unique: list[Evidence] = []
     for item in evidence:
-        if all((item.path, item.line) != (other.path, other.line) for other in unique):
+        if all((item.path, item.line, item.text) != (other.path, other.line, other.text) for other in unique):
             unique.append(item)
     if not unique:
         unique = [Evidence(kind="rows", path=one.file or None, rows=[_row(one, index)])]

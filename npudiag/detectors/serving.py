@@ -97,6 +97,8 @@ def single_stream(store: Store, params: Mapping[str, Any]) -> list[Hit]:
             index, speed, rows = found
             captures = {"tps": round(speed, 1), "running": int(one.values["running"][index]), "rows": rows}
             hits.append(_hit(store, one, index, captures, ("generation_tps", "running")))
+            if rows == 1:
+                hits[-1].confidence = "low"
     return hits[:4]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from npudiag.advice.settings import jobs
 from npudiag.analyses import speed as judge
+from npudiag.analyses import startup
 from npudiag.analyses.series import Series, build, timed
 from npudiag.detectors.series_hits import each, make
 from npudiag.engine.hits import Hit
@@ -271,6 +272,44 @@ def pauses(store: Store, params: Mapping[str, Any]) -> list[Hit]:
     return each(timed(store), find, hit)
 
 
+_START_PARTS = {
+    "load": ("loading the checkpoint", "加载 checkpoint"),
+    "build": ("building the model", "构建模型"),
+    "data": ("building the data sets", "构建数据集"),
+}
+
+
+def slow_starts(store: Store, params: Mapping[str, Any]) -> list[Hit]:
+    """Much time passes before the first step."""
+    slow = [one for one in startup.starts(store) if one.seconds >= float(params.get("least_s", 600))]
+    hits = []
+    for one in sorted(slow, key=lambda item: -item.seconds)[:2]:
+        quotes = store.quotes.get(one.file, {})
+        shown = [
+            Evidence(kind="log", path=one.file, line=line, text=quotes[line], label=label)
+            for line, label in ((one.line, ""), (one.begin, "the first stamp of the start"))
+            if line in quotes
+        ]
+        whole = Evidence(kind="metric", path=one.file, label="seconds to the start of training", value=one.seconds)
+        hits.append(
+            Hit(
+                evidence=[*shown, whole],
+                captures={
+                    "file": one.file,
+                    "line": one.line,
+                    "minutes": round(one.seconds / 60, 1),
+                    "longest": round(one.part_s / 60, 1),
+                    "share": round(100 * one.part_s / one.seconds),
+                },
+                words={"part": _START_PARTS[one.part]},
+                first_us=one.time_us,
+                severity="warning" if one.seconds >= float(params.get("warning_s", 1800)) else "info",
+            )
+        )
+        hits[-1].lost_ms = one.seconds * 1000
+    return hits
+
+
 def restarts(store: Store, params: Mapping[str, Any]) -> list[Hit]:
     """The job was started again within the log."""
     by_file: dict[str, list[Series]] = {}
@@ -333,7 +372,8 @@ def slower_starts(store: Store, params: Mapping[str, Any]) -> list[Hit]:
 
 def _timers(store: Store, group: str, limit: float) -> list[Hit]:
     def find(one: Series) -> judge.Timers | None:
-        found = judge.timers(store, one)
+        # A few lines of a start say nothing of waiting for other ranks, but plainly where a batch is late.
+        found = judge.timers(store, one, excerpt=group == "data")
         return found if found is not None and 100 >= found.share_pct.get(group, 0.0) >= limit else None
 
     def hit(one: Series, found: judge.Timers) -> Hit:

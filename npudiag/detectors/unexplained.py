@@ -42,9 +42,13 @@ class Part:
 PARTS = (
     Part(frozenset(("HCCL", "HCCP", "HCOM", "HCCL_ADPT", "DISTRIBUTED")), "hccl-init", "communication", "集合通信"),
     Part(frozenset(("MD",)), "data-pipeline", "data pipeline", "数据处理"),
+    Part(frozenset(("PARALLEL",)), "config", "parallel compiler", "并行编译"),
     Part(
         frozenset(
-            ("GE", "FE", "TEFUSION", "TBE", "OP", "OPP", "ATC", "FMK", "PARSER", "FFTS", "ATB", "AICPUOPS", "KERNEL")
+            (
+                *("GE", "FE", "TEFUSION", "TBE", "OP", "OPP", "ATC", "FMK", "PARSER", "FFTS", "ATB", "AICPUOPS"),
+                *("KERNEL", "SESSION", "PRE_ACT", "OPTIMIZER", "GRAPH_KERNEL", "LITE"),
+            )
         ),
         "operator",
         "graph and operators",
@@ -93,8 +97,8 @@ _WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
         (
             "environment",
-            r"cannot open shared object|dlopen[^\n]{0,80}fail|(?:open|load|find)[^\n]{0,60}\.so\b[^\n]{0,20} fail"
-            r"|fail[^\n]{0,20} (?:to )?(?:open|load|find|import)\b[^\n]{0,60}\.so\b|fail\w* to (?:import|init tbe)"
+            r"cannot open shared object|dlopen[^\n]{0,80}fail|(?:open|load|find)[^\n]{0,200}\.so\b[^\n]{0,20} fail"
+            r"|fail[^\n]{0,20} (?:to )?(?:open|load|find|import)\b[^\n]{0,200}\.so\b|fail\w* to (?:import|init tbe)"
             r"|no module named|no such file or directory|open so failed",
         ),
         (
@@ -105,7 +109,10 @@ _WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 _FAULTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("data-pipeline", re.compile(r"get_?next|dataset", re.IGNORECASE)),
-    ("aicore-exception", re.compile(r"ai ?core|aivec|vector core|\b5070(?:1[457]|3[45])\b", re.IGNORECASE)),
+    (
+        "aicore-exception",
+        re.compile(r"\bai ?core\b(?!/)|\baivec\b|vector core|\b5070(?:1[457]|3[45])\b", re.IGNORECASE),
+    ),
     ("aicpu-exception", re.compile(r"ai ?cpu (?:exception|execut|kernel|task|engine)|\b507018\b", re.IGNORECASE)),
 )
 """What breaks on the card, where no other words tell."""

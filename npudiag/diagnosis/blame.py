@@ -23,12 +23,18 @@ _DEFAULT_S = {"HCCL_EXEC_TIMEOUT": 1836, "HCCL_CONNECT_TIMEOUT": 120}
 _HEARTBEAT = ("cluster-exception-location", "heartbeat-peer-event")
 _CAME_LATE = "rank-late-to-collective"
 _EXCEPTION = "python-exception"
+_KNOWN_EXCEPTION = "exception-"
+"""How the names of rules begin that know what kind of exception it is."""
+_AT_START = ("exception-about-missing-module", "exception-about-missing-file", "exception-about-package")
+"""Exceptions that end a process before it says who it is."""
 _VICTIM = "victim"
 """Capture of host rules: id of the process that was killed."""
 _DIFFER = "collective-arguments-inconsistent"
 _JOIN = ("topo-server-missing-ranks", "topo-agent-cannot-reach-root")
 _TIME_OUTS = {"collective-notify-timeout": "HCCL_EXEC_TIMEOUT", "collective-link-timeout": "HCCL_CONNECT_TIMEOUT"}
 """Rules about giving up, and the setting that says when."""
+_GAVE_UP = (*_TIME_OUTS, "communication-task-timeout", "hccl-comm-timeout", "hccl-watchdog-timeout")
+"""Rules that tell who gave up, and never of themselves whose fault it is."""
 _WAITED = re.compile(r"(?i)hccl|time ?out|timed out|EI00\d\d|connection (?:reset|refused|closed)|broken pipe")
 _ORIGINS = (
     (re.compile(r"(?i)data_?loader|data_?set|torch/utils/data|collat|tokeniz|\bsampler"), "data-pipeline"),
@@ -54,10 +60,16 @@ def apply(findings: Sequence[Finding], job: Job) -> None:
     waits = job.waits
     if waits.absent:
         _point_at_absent(findings, waits.absent)
+        if not waits.culprits:
+            _promote_all(findings, waits.absent)
     if not waits.culprits:
         _point_at_silent(findings, job.operators.silent)
-        if not job.operators.silent and waits.untold:
+        if not job.operators.silent and waits.unheard:
+            _point_at_unheard(findings, waits.unheard)
+        elif not job.operators.silent and waits.untold:
             _point_beyond(findings, waits.untold)
+        elif not (waits.absent or job.operators.silent or job.operators.odd or job.operators.late):
+            _point_at_nobody(findings)
         return
     top = waits.waiters[0]
     culprits = [party for party, number in zip(waits.culprits, waits.waiters, strict=True) if number == top]
@@ -77,6 +89,9 @@ def apply(findings: Sequence[Finding], job: Job) -> None:
                 _explain_late(finding, late, others)
             else:
                 _explain(finding, culprits, top, circle=waits.circle, unheard=unheard)
+                if job.topology.ranks is None and not any(party.logged for party in culprits):
+                    # Neither it nor how many there are beside it is told.
+                    finding.confidence = "medium" if finding.confidence == "high" else finding.confidence
 
 
 def _speaks_of_waiting(finding: Finding) -> bool:
@@ -181,7 +196,11 @@ def _point_at(finding: Finding, culprits: Sequence[Party], hops: Sequence[Wait])
 def _point_at_odd(findings: Sequence[Finding], found: Sequence[Odd]) -> None:
     """Name the rank whose argument differs from that of all others, or both ends where only two were compared."""
     for finding in findings:
-        if finding.name != _DIFFER or not found:
+        if finding.name != _DIFFER:
+            continue
+        if not found or not found[0].told:
+            finding.confidence = "medium" if finding.confidence == "high" else finding.confidence
+        if not found:
             continue
         odd = found[0]
         _set_scope(finding, odd.parties)
@@ -247,6 +266,43 @@ def _point_beyond(findings: Sequence[Finding], last: Sequence[Party]) -> None:
                     "需要全部 rank 的 run 目录 plog。",
                 ),
             )
+
+
+def _point_at_unheard(findings: Sequence[Finding], last: Sequence[Party]) -> None:
+    """Say that the trail ends at a rank that waited as well, and of which the plog that tells for whom is missing."""
+    names = " / ".join(party.name() for party in last[:_MOST_TOLD]) + (" …" if len(last) > _MOST_TOLD else "")
+    for finding in findings:
+        if _speaks_of_waiting(finding):
+            _set_scope(finding, ())
+            finding.confidence = "medium" if finding.confidence == "high" else finding.confidence
+            finding.collect.append(f"plog of {names}")
+            finding.i18n.get("zh", {}).setdefault("collect", []).append(f"{names} 的 plog 日志")
+            _add(
+                finding,
+                Text(
+                    f" The trail ends at {names}, which gave up waiting as well, as the console says; for whom it "
+                    "waited stands in its plog, which is not among the input.",
+                    f"等待链止于 {names}：终端日志表明它自身也因等待超时退出，而说明它在等待谁的 plog 不在输入中。",
+                ),
+            )
+
+
+def _point_at_nobody(findings: Sequence[Finding]) -> None:
+    """Name no rank where the input tells who gave up waiting, but not for whom: those who gave up are no culprits."""
+    for finding in findings:
+        ranks = finding.scope.ranks
+        if not ranks or finding.name not in _GAVE_UP:
+            continue
+        names = ", ".join(map(str, ranks[:_MOST_TOLD])) + (" …" if len(ranks) > _MOST_TOLD else "")
+        _set_scope(finding, ())
+        finding.confidence = "medium" if finding.confidence == "high" else finding.confidence
+        _add(
+            finding,
+            Text(
+                f" Reported by rank {names}; the input does not tell for whom it waited. The plogs of all ranks would.",
+                f"由 rank {names} 上报，但输入未说明其在等待哪个 rank；需要全部 rank 的 plog。",
+            ),
+        )
 
 
 def _explain_late(finding: Finding, late: Party, others: Sequence[Party]) -> None:
@@ -341,11 +397,31 @@ def _zh_setting(setting: Setting) -> str:
 
 
 def _promote_all(findings: Sequence[Finding], culprits: Sequence[Party]) -> None:
-    if any(finding.name == _CAME_LATE for finding in findings):
-        return  # it ran on while the others waited; what it raised came after
-    if not any(_breaks(finding, culprit) for finding in findings for culprit in culprits):
+    """Make the cause of an exception on the very rank that everybody waited for: it is why that rank stopped."""
+    if len(culprits) != 1 or culprits[0].rank is None or any(finding.name == _CAME_LATE for finding in findings):
+        return  # a late one ran on while the others waited; what it raised came after
+    culprit = culprits[0]
+    if any(_breaks(finding, culprit) for finding in findings):
+        return
+    ended = [finding for finding in findings if finding.scope.ranks == [culprit.rank] and _ends_a_rank(finding)]
+    # A rule that knows the exception says more than the one that reads any.
+    for finding in [finding for finding in ended if finding.name != _EXCEPTION] or ended:
+        _promote(finding, culprit)
+    if not ended and not culprit.logged:
         for finding in findings:
-            _promote(finding, culprits)
+            if finding.name in _AT_START and not finding.scope.ranks and _may_be_of(finding, culprit):
+                _promote(finding, culprit, sure=False)
+
+
+def _ends_a_rank(finding: Finding) -> bool:
+    """Whether a finding is an exception that does not speak of waiting itself."""
+    known = finding.trust == "generic" and finding.name.startswith(_KNOWN_EXCEPTION)
+    text = "\n".join(item.text or "" for item in finding.evidence[:3])
+    return (known or finding.name == _EXCEPTION) and not _WAITED.search(text)
+
+
+def _may_be_of(finding: Finding, culprit: Party) -> bool:
+    return culprit.node is None or not finding.scope.nodes or culprit.node in finding.scope.nodes
 
 
 def _breaks(finding: Finding, culprit: Party) -> bool:
@@ -358,35 +434,40 @@ def _breaks(finding: Finding, culprit: Party) -> bool:
     )
 
 
-def _promote(finding: Finding, culprits: Sequence[Party]) -> None:
+def _promote(finding: Finding, culprit: Party, *, sure: bool = True) -> None:
     """Make the cause of an exception that otherwise only says that something failed.
 
-    An exception on the very rank that everybody waited for is why it stopped, unless it speaks of waiting itself.
+    Args:
+        finding: The exception.
+        culprit: Who was waited for.
+        sure: Whether the exception is known to be of that rank.
     """
-    if finding.name != _EXCEPTION or len(culprits) != 1:
-        return
-    culprit = culprits[0]
-    if culprit.rank is None or finding.scope.ranks != [culprit.rank]:
-        return
-    text = "\n".join(item.text or "" for item in finding.evidence[:3])
-    if _WAITED.search(text):
-        return
-    whole = "\n".join("\n".join((*item.before, item.text or "")) for item in finding.evidence[:3])
-    finding.category = next((category for words, category in _ORIGINS if words.search(whole)), "config")
+    if finding.name == _EXCEPTION:
+        whole = "\n".join("\n".join((*item.before, item.text or "")) for item in finding.evidence[:3])
+        finding.category = next((category for words, category in _ORIGINS if words.search(whole)), "config")
     finding.trust = "specific"
     finding.severity = "critical"
-    finding.confidence = "medium"
+    finding.confidence = "medium" if sure else "low"
     finding.impact.fatal = True
-    if not finding.scope.devices and culprit.device is not None:
-        finding.scope.devices = [culprit.device]
-    if not finding.scope.nodes and culprit.node is not None:
-        finding.scope.nodes = [culprit.node]
-    finding.summary = (
-        f"All ranks that gave up were waiting for {culprit.name()}, and this exception ended it. " + finding.summary
+    name = culprit.name()
+    lead = Text(
+        f"The ranks that gave up were waiting for {name}, of which nothing else was logged: which rank raised this "
+        "exception is not told, but it fits. ",
+        f"超时的 rank 均在等待 {name}，而输入中没有其他关于它的日志；该异常未注明所属 rank，但与之相符。",
     )
+    if sure:
+        if not finding.scope.devices and culprit.device is not None:
+            finding.scope.devices = [culprit.device]
+        if not finding.scope.nodes and culprit.node is not None:
+            finding.scope.nodes = [culprit.node]
+        lead = Text(
+            f"All ranks that gave up were waiting for {name}, and this exception ended it. ",
+            f"其余 rank 均在等待 {name}，而该异常使其退出。",
+        )
+    finding.summary = lead.en + finding.summary
     zh = finding.i18n.get("zh")
     if zh is not None:
-        zh["summary"] = f"其余 rank 均在等待 {culprit.name()}，而该异常使其退出。{zh.get('summary', '')}"
+        zh["summary"] = f"{lead.zh}{zh.get('summary', '')}"
 
 
 def _known(party: Party) -> bool:

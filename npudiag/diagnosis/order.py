@@ -47,6 +47,8 @@ _BREAKS_A_RANK = frozenset(
 )
 _FAULTS = _BREAKS_A_RANK - {"numerics", "config"}
 _WAITS_FOR_A_RANK = frozenset(("hccl-timeout", "hccl-init"))
+_OF_ITSELF = frozenset(("environment", "permission", "version-mismatch"))
+"""What no peer can bring about by not answering."""
 
 
 def _may_cause(cause: Finding, effect: Finding, spans: Spans | None) -> bool:
@@ -137,6 +139,8 @@ def arrange(
                 # Both tell of one peer; the summary of who stopped is written last of all.
                 link(finding, other)
             if not _may_cause(other, finding, spans):
+                continue
+            if finding.category in _OF_ITSELF and other.category in _WAITS_FOR_A_RANK:
                 continue
             if finding.trust in ("generic", "envelope") and better:
                 if severity_rank(other) >= 2 or (finding.trust == "envelope" and _weight(other) == 1):

@@ -23,9 +23,9 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from npudiag._version import __version__
-from npudiag.discover import discover
 from npudiag.discover.source import MIB, Limits, Source
 from npudiag.discover.streams import open_streams
+from npudiag.discover.walk import discover
 from npudiag.errors import SourceError, UsageError
 from npudiag.host.redact import Redactor
 from npudiag.host.secrets import Masker

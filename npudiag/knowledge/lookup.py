@@ -25,11 +25,17 @@ _SIX = re.compile(r"[1-9]\d{5}")
 _HEX = re.compile(r"0x[0-9A-F]{1,16}", re.IGNORECASE)
 _BARE_HEX = re.compile(r"(?=.*[A-F])[0-9A-F]{8}|0\d{7}", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d{1,4}")
-_SYMBOL = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|SIG[A-Z0-9]+")
+_DECIMAL = re.compile(r"-?\d{9,10}")
+_SYMBOL = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|SIG[A-Z0-9]+", re.IGNORECASE)
 _SWITCH = re.compile(r"\[?(0x[0-9a-f]{8}),[\w,]*\]?", re.IGNORECASE)
 _HEALTH = re.compile(r"health\s*[:= ]\s*(ok|warning|alarm|critical|unknown)", re.IGNORECASE)
 _EXIT = re.compile(r"(?:exit[ _-]?(?:code|status)?|ExitStatus|signal)\s*[:=]?\s*(-?\d{1,3})", re.IGNORECASE)
-_RETURN = re.compile(r"(?:ret(?:urn)?(?:[ _]?code)?|rc|errno|hccl(?: result)?)\s*[:=(\[]?\s*(-?\d{1,4})[)\]]?", re.I)
+_RETURN = re.compile(
+    r"(?:(?:hccl |function )*(?:error|ret(?:urn)?)[ _]?(?:code)?(?: is)?|rc|hccl(?: result)?)"
+    r"\s*[:=(\[]?\s*(-?\d{1,4})[)\]]?",
+    re.IGNORECASE,
+)
+_ERRNO = re.compile(r"errno\s*[:=(\[]?\s*-?(\d{1,4})[)\]]?", re.IGNORECASE)
 _INNER = re.compile(r"(?:inner[ _]?code|err[ _]?no)\s*[:=]?\s*\[?(0x[0-9a-f]+)\]?", re.IGNORECASE)
 
 IN_TEXT = re.compile(
@@ -90,9 +96,11 @@ def _resolve(word: str, known: Catalogue) -> Resolved:
         _six_digits,
         _inner_code,
         _hexadecimal,
+        _decimal,
         _switch,
         _health,
         _exit,
+        _errno,
         _result,
         _number,
         _symbol,
@@ -215,6 +223,15 @@ def _hexadecimal(word: str, known: Catalogue) -> Resolved | None:
     return ("aicore", [entry], {}) if entry and value else None
 
 
+def _decimal(word: str, known: Catalogue) -> Resolved | None:
+    """Read a device event that was printed as a number with or without sign."""
+    if not _DECIMAL.fullmatch(word):
+        return None
+    value = int(word) & 0xFFFFFFFF
+    entry = decode.event(value, known) if value >> 31 and -(1 << 31) <= int(word) < 1 << 32 else None
+    return ("event", [entry], {}) if entry else None
+
+
 def _event(value: int, known: Catalogue) -> Resolved:
     entry = decode.event(value, known)
     if entry is not None:
@@ -254,12 +271,19 @@ def _exit(word: str, known: Catalogue) -> Resolved | None:
     return ("exit" if number >= 0 else "signal"), entries, {}
 
 
+def _errno(word: str, known: Catalogue) -> Resolved | None:
+    """Read a system error; HCCP returns them as negative numbers."""
+    match = _ERRNO.fullmatch(word)
+    entry = known.hccp.get(f"-{match[1]}") if match else None
+    return ("hccp", [entry], {}) if entry else None
+
+
 def _result(word: str, known: Catalogue) -> Resolved | None:
     match = _RETURN.fullmatch(word)
     if match is None:
         return None
     entries = [table[match[1]] for table in (known.hccl, known.hccp) if match[1] in table]
-    return ("hccp" if match[1].startswith("-") else "hccl"), entries, known.hccl
+    return (entries[0].family, entries, {}) if entries else None
 
 
 def _number(word: str, known: Catalogue) -> Resolved | None:
@@ -283,13 +307,14 @@ def _endings(number: int, known: Catalogue) -> Iterator[Entry]:
 def _symbol(word: str, known: Catalogue) -> Resolved | None:
     if not _SYMBOL.fullmatch(word):
         return None
+    symbol = word.upper()
     tables: tuple[Iterable[Entry], ...] = (known.acl.values(), known.hccl.values(), known.signals.values())
     for table in tables:
         for entry in table:
-            if entry.symbol == word:
+            if entry.symbol == symbol:
                 return entry.family, [entry], {}
-    for code, (symbol, _) in known.runtime.items():
-        if symbol == word and (inner := decode.runtime(int(code, 16), known)):
+    for code, (name, _) in known.runtime.items():
+        if name == symbol and (inner := decode.runtime(int(code, 16), known)):
             return "runtime", [inner], {}
     return None
 

@@ -31,6 +31,13 @@ _SAME = (
     (re.compile(r"\bai ?cpu\b", re.IGNORECASE), "aicpu"),
     (re.compile(r"\brank[ _]?table\b", re.IGNORECASE), "ranktable"),
     (re.compile(r"\bheart[ -]?beat\b", re.IGNORECASE), "heartbeat"),
+    (re.compile(r"\blink[ -]?(?:is |was |went )?down\b|\blink lost\b", re.IGNORECASE), "linkdown"),
+    (re.compile(r"(?:链路|网络|网口|光口|连接)\s?(?:断开|中断|断链|断连|down)|断链|失去链路"), " linkdown "),
+    (re.compile(r"超时"), " timeout "),
+    (re.compile(r"爆显存|显存\s?(?:不足|溢出|耗尽|不够)"), " device oom "),
+    (re.compile(r"内存\s?(?:不足|溢出|耗尽|不够)"), " oom "),
+    (re.compile(r"被(?:系统|内核)?(?:杀死|杀掉|杀|终止)"), " killed "),
+    (re.compile(r"不匹配|不一致|不配套"), " mismatch "),
 )
 _IDLE = frozenset(
     re.split(
@@ -83,7 +90,8 @@ def search(text: str, pack: RulePack, catalogue: Catalogue | None = None) -> lis
         if score >= _ENOUGH:
             # Reading a message back to the rule that matches it is what people ask for most.
             found.append((score + (0.0 if isinstance(thing, Entry) else 0.05), thing))
-    found.sort(key=lambda item: (-item[0], item[1].code))
+    # Of two that fit alike, the one whose name says least besides is what was meant.
+    found.sort(key=lambda item: (-item[0], 0 if isinstance(item[1], Entry) else len(item[1].name), item[1].code))
     return [
         Found(score=round(score, 3), entry=thing)
         if isinstance(thing, Entry)
@@ -125,7 +133,7 @@ def _score(asked: list[str], weights: dict[str, float], fields: list[tuple[float
 def _rule_fields(rule: Rule) -> list[tuple[float, str]]:
     """Return the texts of a rule with how much a word in them counts."""
     return [
-        (1.1, rule.name.replace("-", " ")),
+        (1.2, rule.name.replace("-", " ")),
         (1.1, f"{rule.title.en} {rule.title.zh}"),
         (1.0, " \n ".join(_literals(rule.signatures))),
         (0.8, f"{rule.why.en} {rule.why.zh}"),

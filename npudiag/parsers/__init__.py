@@ -19,6 +19,7 @@ _BUILT_IN = {
     "console": "npudiag.parsers.console:ConsoleParser",
     "profiler": "npudiag.parsers.profiler.parser:ProfilerParser",
     "launch-script": "npudiag.parsers.launch:LaunchScript",
+    "rank-table": "npudiag.parsers.ranktable:RankTable",
     "config-yaml": "npudiag.parsers.launch:ConfigFile",
     "host-snapshot": "npudiag.parsers.snapshot:HostSnapshot",
     "bundle-manifest": "npudiag.parsers.snapshot:BundleManifest",

@@ -26,7 +26,13 @@ _TRIAL = 300
 _WORTH = 20
 """Lines that each beginning must have spared on average, once `_TRIAL` were learnt, for more to be learnt."""
 
-_BEGINS_RECORD = (rb"Traceback \(most recent call last\)", rb"%\|", rb"[EW][A-Z0-9][0-9]{4}(: |\[PID|  |\): )")
+_BEGINS_RECORD = (
+    rb"Traceback \(most recent call last\)",
+    rb"Exception ignored |--- Logging error ---|Error in atexit\._run_exitfuncs",
+    rb"File \"[^\"\n]{1,300}\", line [0-9]",
+    rb"%\|",
+    rb"[EW][A-Z0-9][0-9]{4}(: |\[PID|  |\): )",
+)
 """Lines that the console parser must look at wherever in them this stands."""
 
 _STAMP = re.compile(

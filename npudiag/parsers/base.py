@@ -126,6 +126,8 @@ class Partial:
     """Rows for tables that are kept column by column; `file` and `run` are filled in later."""
     quotes: dict[int, str] = field(default_factory=dict)
     """Text of lines that hold a metric, by line, as many as are kept for evidence."""
+    quotes_by_step: dict[int, dict[int, str]] = field(default_factory=dict)
+    """The same by line and step, of lines in which a terminal showed several steps, one over the other."""
     assumed_year: int | None = None
     """Year that was given to time stamps without one, where no other stamp of the file tells it."""
     problems: list[Problem] = field(default_factory=list)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from npudiag.errors import SourceError
@@ -33,6 +33,15 @@ _REMEMBERED = 4096
 _DATED = re.compile(r"\d{4}\D\d\d\D\d\d\D\d\d:\d\d:\d\d$")
 _NOT_DIGIT = re.compile(r"\D")
 _TRACEBACK = "Traceback (most recent call last)"
+_PASSED_OVER = ("Exception ignored ", "--- Logging error ---", "Error in atexit._run_exitfuncs")
+"""Python's words ahead of a traceback that ends nothing: while it shuts down, or of a message that it cannot format."""
+_ASKED = re.compile(r"Received request \S+: prompt: |Receive: obj=GenerateReqInput\(")
+"""What servers print ahead of the text that somebody sent them: no words of their own."""
+_FRAME = re.compile(r"\s*File \"[^\"]+\", line \d+, in ")
+"""A line of a traceback, whose first line was cut off or belongs to another process."""
+_MARKED = re.compile(r"[~^]+[~^ ]*$")
+_LEAD = 160
+_DIGITS = re.compile(r"\d+")
 _CANN_BLOCK = re.compile(r"(?:^|[ :(\]])(?:[EW][A-Z0-9]\d{4}(?:: |\[PID|  )|[A-Z]\w+\(E[A-Z0-9]\d{4}\): )")
 _CANN_GOES_ON = re.compile(
     r"[EW][A-Z0-9]\d{4}(?:: |\[PID|  )|TraceBack \(most recent call last\)|(?:Possible Cause|Solution|Reason)s?:"
@@ -51,18 +60,28 @@ _MARKS = tuple(
             ("ascend", "torch_npu", "davinci", "hccn", "mindspore", "mindspeed", "megatron", "deepspeed", "vllm",
              "llamafactory", "verl", "tensorflow", "torch.", "torchrun", "transformers", "huawei", "aclrt", "'loss':",
              "kernel:", "systemd", "kubelet", "volcano", "slurm", "traceback (most recent", "mindie", "mooncake",
-             "nccl", "gradnorm", "grad norm", "grad_norm", "link up", "link down")
+             "nccl", "gradnorm", "grad norm", "grad_norm", "link up", "link down", "link status", "bandwidth tx",
+             "alg_bandwidth", "packets transmitted", "overall health", "atc run", "atc start", "server_list",
+             "most recent call first", "\"mainthread\"", "aicerror", "ai core", "mssanitizer", "ggml_")
         ).items(),
         ("npu", r"\bnpu\b"),
         ("hccl", r"\bhccl"),
-        ("cann", r"\bcann\b"),
+        ("cann", r"\bcann\d?\b|_cann_"),
         ("acl", r"\bacl"),
         ("plog", r"\bplog\b"),
-        ("iteration ", r"iteration +\d+/"),
         ("pid=", r"\bpid=\d"),
     )
 )  # fmt: skip
 """Words, in lower case, by which a text of no known kind is one of ours all the same, and what they must stand in."""
+_TRAINS = tuple(
+    (word, re.compile(pattern))
+    for word, pattern in (
+        (b"iteration ", rb"iteration +\d+[/:]"),
+        (b"epoch", rb"\bepoch\W{0,3}\d"),
+        (b"loss", rb"\bloss\W{1,4}\d+\.\d"),
+    )
+)
+"""The same of a training, whichever framework runs it."""
 
 _FAMILY_KIND = {
     "slog": "slog",
@@ -90,6 +109,7 @@ class _Open:
     chars: int = 0
     launcher: bool = False
     counted: bool = False
+    lead: re.Pattern[str] | None = None
 
 
 class ConsoleParser:
@@ -152,7 +172,7 @@ class _Run:
         self.seconds: dict[str, tuple[int, str]] = {}
         self.passed: dict[_Key, tuple[int, Alike]] = {}
         self.families: Counter[str] = Counter()
-        self.marked = False
+        self.marked = self.trains = False
         self.hit = False
         self.stats = LineStats()
         self.waiting: list[tuple[Row, int]] = []
@@ -196,7 +216,9 @@ class _Run:
                     break
         self.metrics.batch(data)
         if not self.marked:
-            self.marked = _is_ours(data[: 1 << 16].lower())
+            begin = data[: 1 << 16].lower()
+            self.marked = _holds(begin, _MARKS)
+            self.trains = self.trains or _holds(begin, _TRAINS)
         self.batch = batch
         marks = self._marks(data, len(batch), found) if len(batch) >= _MANY else None
         if marks is None:
@@ -246,9 +268,8 @@ class _Run:
         for minute, number in minutes.items():
             count = ("", "", minute)
             self.partial.counts[count] = self.partial.counts.get(count, 0) + number
-        if times:
-            for us in (times[-1], min(times), max(times), times[-1]):
-                self._seen(us)
+        for us in (min(times), max(times)) if times else ():
+            self._span(us)
 
     def _marks(self, data: bytes, size: int, found: dict[int, list[int]]) -> bytearray | None:
         """Mark the lines of a batch that must be looked at one by one; None: all of them."""
@@ -314,7 +335,7 @@ class _Run:
             minute = second[1]
         current = self.open.get(process)
         if current is not None:
-            if not alike.header and current.mode not in ("plain", "header"):
+            if current.lead is not None or (not alike.header and current.mode not in ("plain", "header")):
                 return False
             del self.open[process]
             self._close(current)
@@ -402,6 +423,9 @@ class _Run:
             key = (peeled.worker, peeled.rank, peeled.pid)
         current = self.open.get(key)
         passed = self.passed.pop(key, None)
+        led = current.lead.match(rest) if current is not None and current.lead is not None else None
+        if led is not None:
+            rest = rest[led.end() :]
         header = headers.read(rest, number, self.year) if rest[:1] not in " \t" else None
         if header is not None and header[0].time_us is not None:
             header = self._settle_year(header, rest, number)
@@ -459,7 +483,8 @@ class _Run:
         count = ("", "", "" if us is None else _minute(us))
         self.partial.counts[count] = self.partial.counts.get(count, 0) + 1
         if us is not None:
-            self._seen(us)
+            # Not `_seen`: the line may have no stamp, and then an earlier one is no news.
+            self._span(us)
         return True
 
     def _belongs(self, current: _Open, rest: str, has_header: bool) -> bool:
@@ -469,9 +494,11 @@ class _Run:
             # Old vLLM prefixes every line of a traceback with the header; those were peeled before.
             return False
         if mode == "traceback":
-            if first in " \t" or not rest:
+            if first in " \t│╰" or not rest:
                 return True
             if rest.startswith(_CHAINED) or rest.startswith(_TRACEBACK):
+                return True
+            if _unindented(current.texts[-1], rest):
                 return True
             if headers.EXCEPTION.match(rest):
                 current.mode = "cann" if _CANN_BLOCK.search(rest) else "exception"
@@ -534,7 +561,7 @@ class _Run:
             self.partial.unparsed += 1
         if record.row.time_us is not None:
             self._seen(record.row.time_us)
-        if hits:
+        if hits and not _ASKED.search(peeled.rest):
             record.hits.update(hits)
         self.open[key] = record
         if len(self.open) > _OPEN:
@@ -564,13 +591,17 @@ class _Run:
         row.device = row.device if row.device is not None else peeled.device
         row.worker = peeled.worker
         row.source = row.source or peeled.source
-        if _TRACEBACK in rest:
+        if _TRACEBACK in rest or (header is None and _FRAME.match(rest)):
+            mode = "traceback"
+        elif rest.startswith(_PASSED_OVER):
+            row.level = row.level or "WARNING"
             mode = "traceback"
         elif mode != "slog" and _CANN_BLOCK.search(rest):
             mode = "cann"
         elif mode == "plain" and headers.EXCEPTION.match(rest):
             mode = "exception"
-        return _Open(row, [rest[:8000]], [raw[:8000]], [number], mode, launcher=launcher, before=before)
+        lead = _lead(rest) if mode == "traceback" else None
+        return _Open(row, [rest[:8000]], [raw[:8000]], [number], mode, launcher=launcher, before=before, lead=lead)
 
     def _settle_year(self, header: tuple[Row, str], rest: str, number: int) -> tuple[Row, str]:
         """Learn the year from stamps that have one, and doubt the assumed one where it leads into the future."""
@@ -616,6 +647,10 @@ class _Run:
     def _seen(self, time_us: int) -> None:
         self.last_us = time_us
         self.metrics.sink.seen(time_us)
+        self._span(time_us)
+
+    def _span(self, time_us: int) -> None:
+        """Note that the log reaches to a time."""
         # Clocks that were not set yet say nothing about when the job ran.
         if time_us > 365 * 86_400_000_000:
             partial = self.partial
@@ -673,6 +708,7 @@ class _Run:
             self.hit = True
             partial.columns = metrics.sink.columns
             partial.quotes = metrics.sink.quotes.all()
+            partial.quotes_by_step = metrics.sink.quotes.by_step()
         partial.rows.sort(key=lambda row: row.line)
         stats = self.stats
         partial.lines = stats.lines
@@ -693,11 +729,26 @@ class _Run:
             if number * 2 >= total and family in _FAMILY_KIND:
                 return _FAMILY_KIND[family]
             return "console"
-        return "console" if self.hit or self.marked else "unknown"
+        return "console" if self.hit or self.marked or self.trains else "unknown"
 
 
-def _is_ours(text: bytes) -> bool:
-    return any(word in text and (pattern is None or pattern.search(text)) for word, pattern in _MARKS)
+def _lead(rest: str) -> re.Pattern[str] | None:
+    """Return what matches the text ahead of a traceback, which many programs put ahead of each of its lines."""
+    text = rest[: max(rest.find(_TRACEBACK), 0)]
+    if not text.strip() or len(text) > _LEAD:
+        return None
+    return re.compile(_DIGITS.sub(lambda run: r"\d+", re.escape(text)))
+
+
+def _unindented(last: str, rest: str) -> bool:
+    """Whether a line goes on with a traceback that lost its indentation where it was pasted."""
+    if rest.startswith('File "') or _MARKED.match(rest):
+        return True
+    return last.startswith('File "') and headers.EXCEPTION.match(rest) is None
+
+
+def _holds(text: bytes, marks: Sequence[tuple[bytes, re.Pattern[bytes] | None]]) -> bool:
+    return any(word in text and (pattern is None or pattern.search(text)) for word, pattern in marks)
 
 
 def _adopt(row: Row, tail: Row) -> None:

@@ -39,7 +39,7 @@ _RECORD_LEVEL = {
 }
 _LEVELS = frozenset(("DEBUG", "TRACE", "INFO", "EVENT", "NOTICE", "WARNING", "ERROR", "CRITICAL", "EXCEPTION", "FATAL"))
 EXCEPTION = re.compile(
-    r"(?:[\w.]+(?:Error|Exception|Exit|Interrupt|Warning|Failure|Timeout)|[\w.]+\.\w+): ?"
+    r"(?:[\w.]+(?:Error|Exception|Exit|Interrupt|Warning|Failure|Timeout)|[\w.]+\.\w+|Exception): ?"
     r"|[A-Z]\w*(?:Error|Exception|Exit|Interrupt)$"
 )
 """What an exception's message begins with, as Python prints it behind the traceback."""

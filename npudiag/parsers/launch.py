@@ -50,6 +50,9 @@ _CONFIG_MARKS = re.compile(
     rb"|megatron_training|rl_config|tensor_model_parallel_size|data_parallel_shard_degree)[\"']?\s*:"
 )
 
+_HISTORY = b'"log_history"'
+"""Stands in the state of a trainer, which tells its batch size as well."""
+
 
 def take(stream: Stream, head: bytes, partial: Partial) -> bytes:
     """Read the stream up to `MAX_BYTES`."""
@@ -168,7 +171,8 @@ def command_rows(command: Command, number: int, source: str = "script") -> Itera
     launcher, entry, rest = launched
     sure = command.sure
     for key, word in _pairs(launcher):
-        yield {**_row(key, word, "flag", "launcher", entry=entry, number=number), "sure": word.sure and sure}
+        row = _row(key or word.text, word, "flag" if key else "word", "launcher", entry=entry, number=number)
+        yield {**row, "sure": word.sure and sure, "value": row["value"] if key else ""}
     hydra = "verl" in entry or entry.endswith(("main_ppo", "cli/train_grpo.py"))
     for key, word in _pairs(rest, hydra=hydra, serve=entry.startswith("vllm") or entry.endswith(("-cli", "swift"))):
         kind = "flag" if key.startswith("-") else "config" if hydra and key else "word"
@@ -230,7 +234,10 @@ def _split(words: Sequence[Word]) -> tuple[Sequence[Word], str, Sequence[Word]] 
         text = words[index].text
         if text in ("-m", "--module") and index + 1 < len(words):
             return words[:index], words[index + 1].text, words[index + 2 :]
-        if text.startswith("-"):
+        if text == "\\":
+            # A backslash that does not end its line; the program comes later all the same.
+            index += 1
+        elif text.startswith("-"):
             has_value = "=" not in text and text not in _VALUELESS
             following = words[index + 1].text if index + 1 < len(words) else "-"
             index += 2 if has_value and not following.startswith("-") and not following.endswith(".py") else 1
@@ -286,7 +293,7 @@ class ConfigFile:
     def recognise(self, head: bytes, path: str) -> float:
         """By suffix and the keys that such configurations have."""
         suffix = PurePosixPath(path.rpartition("!")[2]).suffix.lower()
-        if suffix not in (".yaml", ".yml", ".json") or b"\0" in head[:4096]:
+        if suffix not in (".yaml", ".yml", ".json") or b"\0" in head[:4096] or _HISTORY in head[: 64 << 10]:
             return 0.0
         return 0.85 if _CONFIG_MARKS.search(head[: 64 << 10]) else 0.0
 

@@ -20,6 +20,7 @@ from typing import Any, AnyStr, Protocol
 import msgspec
 
 from npudiag.errors import SourceError
+from npudiag.parsers.bars import PERCENT, TRAINING
 
 SAMPLE_BYTES = 256 * 1024
 BLOCK_BYTES = 1 << 20
@@ -280,14 +281,16 @@ _ANSI = re.compile(
     "|\\][0-9;]*"  # a title that never ends
     ")?"
 )
-_COLUMN_ONE = re.compile("\x1b\\[[01]?G")
+_ELSEWHERE = re.compile("\x1b\\[(?:[01]?G|[0-9]{0,4}A)")
+"""What moves to the first column, or to a line above where another bar stands."""
 _CARET_ANSI = re.compile(r"\^\[(?=[\[\]()])")
 _BAR = re.compile(
     # tqdm: "what: 12%|###   | 3/25 [00:01<00:09, 2.4it/s]", or "12it [00:01, 2.4it/s]" where the total is unknown.
     # A bar that tells more (", loss=0.3" at its end) is more than a bar.
-    r"(?:(?P<label>[^|]*?)\d{1,3}%\|[^|]*\|\s*[\d.]+[kMGT]?i?B?/[\d.?]+[kMGT]?i?B?|[\d.]+[kMGT]?i?(?:it|B))"
+    rf"(?:(?P<label>[^|]*?){PERCENT}(?P<place>[\d.]+[kMGT]?i?B?/[\d.?]+[kMGT]?i?B?)|[\d.]+[kMGT]?i?(?:it|B))"
     r"\s*\[[^\],]*,[^\],]*\]\s*"
 )
+_TRAINING = re.compile(rf"\s*(?:{TRAINING}[\s:]*)?")
 _LONGEST_BAR = 400
 _BACKSPACES = re.compile("(\x08+)")
 _REWIND = 8  # going back to the start over at least so many characters begins a new text
@@ -376,7 +379,7 @@ class _Cleaner:
             text = _uncaret(text)
         if "\x1b" in text:
             steps.add("ansi")
-            text = _ANSI.sub("", _COLUMN_ONE.sub("\r", text))
+            text = _ANSI.sub("", _ELSEWHERE.sub("\r", text))
         if "\r\n" in text or text.endswith("\r"):
             steps.add("crlf")
             text = text.replace("\r\n", "\n").removesuffix("\r")
@@ -408,7 +411,11 @@ def _uncaret(text: str) -> str:
 
 
 def _shown(line: str) -> list[str]:
-    """Return the texts that a line with returns and backspaces showed, bars thinned out."""
+    """Return the texts that a line with returns and backspaces showed.
+
+    Of bars with the same label, such as those of a download, the first and the last are kept. Those of a training loop
+    tell the time of a step: there it is those at the same place of which two are enough.
+    """
     texts: list[str] = []
     for segment in line.split("\r"):
         for text in _backspaced(segment) if "\x08" in segment else (segment,):
@@ -417,18 +424,26 @@ def _shown(line: str) -> list[str]:
     if len(texts) < 3:
         return texts
     out: list[str] = []
-    last: str | None = None
+    last: tuple[str, str] | None = None
     bars = 0
     for text in texts:
         bar = _BAR.fullmatch(text) if len(text) < _LONGEST_BAR else None
-        label = (bar["label"] or "").rstrip() if bar else None
-        bars = 0 if label is None else bars + 1 if label == last else 1
-        last = label
+        what = _kind_of_bar(bar) if bar else None
+        bars = 0 if what is None else bars + 1 if what == last else 1
+        last = what
         if bars > 2:
             out[-1] = text
         else:
             out.append(text)
     return out
+
+
+def _kind_of_bar(bar: re.Match[str]) -> tuple[str, str]:
+    """Return what bars have in common of which two are enough: the label, of a training loop the place as well."""
+    label = bar["label"]
+    if label is None:
+        return "", ""
+    return label.rstrip(), bar["place"] if _TRAINING.fullmatch(label) else ""
 
 
 def _backspaced(text: str) -> list[str]:

@@ -70,7 +70,9 @@ _FORMS: dict[str, re.Pattern[str]] = {
     ),
     "0": re.compile(
         # What a platform's console puts in front: time of day, or kubectl --timestamps
-        r"(?P<time>\d\d:\d\d:\d\d\.\d{3}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z)(?: |$)"
+        r"(?:(?P<time>\d\d:\d\d:\d\d\.\d{3}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,9}Z)"
+        # pdsh, which DeepSpeed starts nodes with
+        r"|(?P<host>\d{1,3}(?:\.\d{1,3}){3}):)(?: |$)"
     ),
     "L": re.compile(
         # vLLM: ERROR 08-28 01:33:28 [core.py:634], before 2025 without the opening bracket
@@ -170,8 +172,9 @@ def _number(name: str) -> Callable[[dict[str, Any], str], None]:
 
 
 def _time(found: dict[str, Any], value: str) -> None:
-    """Of several, keep the one with a date: a platform's time of day says less."""
-    if len(value) > len(found.get("time", "")) or "-" not in found.get("time", "-"):
+    """Of several, keep the program's own, which others are compared with, and of those one with a date."""
+    held = found.get("time")
+    if held is None or held.endswith("Z") or "-" not in held or (len(value) > len(held) and not value.endswith("Z")):
         found["time"] = value
 
 

@@ -61,8 +61,9 @@ class SlogParser:
         lines = [line for line in head[:65536].split(b"\n", 200)[:200] if line.strip()]
         if not lines:
             return 0.0
-        # Continuation lines carry no header, so a third is much; the first line is nearly always one.
-        enough = max(1, len(lines) // 3)
+        # Continuation lines carry no header, so a third is much; but the first line is nearly always one, and a
+        # console into which such records are printed begins otherwise.
+        enough = max(1, len(lines) // 3 if _START.match(lines[0]) else 2 * len(lines) // 3)
         headed = islice((line for line in lines if _START.match(line)), enough)
         return 0.95 if sum(1 for _ in headed) == enough and b"\r" not in head[:65536] else 0.0
 
@@ -265,7 +266,7 @@ class _Run:
         level: IntArray,
         module: IntArray,
     ) -> None:
-        wanted = np.union1d(grave, hits.owners) if len(hits.owners) else grave
+        wanted = _either(grave, hits.owners) if len(hits.owners) else grave
         if not len(wanted):
             return
         begin = starts[wanted]
@@ -366,6 +367,14 @@ def _firsts(ordered: IntArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
     first = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return first
+
+
+def _either(some: IntArray, others: IntArray) -> IntArray:
+    """Return what stands in one of two arrays or in both, in order."""
+    both: IntArray = np.concatenate((some, others))
+    both.sort()
+    once: IntArray = both[_firsts(both)]
+    return once
 
 
 _names: list[str] = [""]

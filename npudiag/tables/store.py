@@ -39,6 +39,7 @@ class Store:
     Attributes:
         log: The kept log records, in order of discovery and line.
         quotes: By file, the text of those lines that hold a metric and were kept for evidence, by line.
+        quotes_by_step: The same by line and step, where several steps stand in one line.
         memo: What analyses worked out once for several rules, by a name of their own.
     """
 
@@ -48,6 +49,7 @@ class Store:
         self._frames: dict[str, pd.DataFrame] = {}
         self._columns = {name: Columns(name) for name, table in TABLES.items() if table.columnar}
         self.quotes: dict[str, dict[int, str]] = {}
+        self.quotes_by_step: dict[str, dict[int, dict[int, str]]] = {}
         self.memo: dict[str, Any] = {}
         self._connection: duckdb.DuckDBPyConnection | None = None
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from npudiag.discover.source import Source
 from npudiag.discover.walk import discover
 from npudiag.host.resources import Resources
-from npudiag.ingest import Ingested, append, ingest, parse
+from npudiag.ingest import append, ingest
 from npudiag.parsers import HEAD_BYTES, choose
 from npudiag.parsers.base import Budget, Partial
 from npudiag.parsers.scan import Literals, Scanner
+from npudiag.reading import Ingested, parse
 from npudiag.result import Problem
 from npudiag.tables.columns import Columns
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npudiag.analyze import Options, Timings, choose, conclude, literals, read
+from npudiag.analyze import Options, Timings, choose, conclude, read
 from npudiag.host.resources import decide
 from npudiag.host.sampler import Sampler
+from npudiag.judging import literals
 from npudiag.parsers.snapshot import HEADER, fact_line
 from npudiag.result import SEVERITIES, Finding, Result
 from npudiag.watch.follow import Following

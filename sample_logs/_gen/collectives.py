@@ -189,7 +189,7 @@ def hccl_notify_timeout_dead_peer() -> Job:
 exit: 0
 verdict: findings
 root:
-  names: [python-exception]
+  names: [exception-in-data-code]
   min_severity: error
   ranks: [5]
   evidence:

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from npudiag.advice import registry
+from npudiag.advice.explain import explain_option
 from npudiag.engine.load import load_pack
 
 LLM, MEGATRON, MINDSPEED = registry.MINDSPEED_LLM, registry.MEGATRON, registry.MINDSPEED
@@ -58,6 +59,23 @@ def test_option_that_only_mindspeed_registers_is_not_suggestible_in_mindspeed_ll
     entry = registry.lookup("--auto-settings", LLM, "2.3.0")
     assert entry is None or not entry.suggestible
     assert registry.lookup("--auto-settings", MINDSPEED) is not None
+
+
+@pytest.mark.parametrize("option", ["--enable-share-memory", "--enable-a2avc", "--use-moba-attn"])
+def test_what_only_the_mindspore_backend_registers_is_neither_accepted_nor_refused(option: str) -> None:
+    entry = registry.lookup(option)
+    assert entry is not None and not entry.suggestible and entry.releases == ()
+    assert registry.accepts(LLM, "master", option) == "unknown" and registry.accepts(LLM, "2.0.0", option) == "no"
+    told = explain_option(option)
+    assert told is not None and told.accepted == {} and "MindSpore" in told.overrides[0].en
+
+
+def test_options_with_dots_are_keys_of_a_configuration() -> None:
+    told = explain_option("--parallel.fsdp_size")
+    assert told is not None and told.entry is not None
+    assert (told.status, told.entry.stack, told.entry.type) == ("config", registry.FSDP2, "int")
+    # The list is not complete: of others nothing is known, which is not the same as refused.
+    assert explain_option("--parallel.no_such_key") is None
 
 
 def test_variables_and_configuration_keys() -> None:

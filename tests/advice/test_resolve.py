@@ -48,8 +48,8 @@ def remedy(kind: Any, key: str, to: str, *stacks: str) -> Remedy:
 def resolved(files: dict[str, str], *remedies: Remedy, code: str = "NUM999") -> list[Remedy]:
     """Return what becomes of remedies for a job that these files start."""
     from npudiag.filling import fill
-    from npudiag.ingest import texts
     from npudiag.parsers.scan import Literals
+    from npudiag.reading import texts
 
     store = fill(texts(files, Literals()))
     told = [{"text": "改。", "expect": "", "verify": ""} for _ in remedies]

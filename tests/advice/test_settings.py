@@ -11,8 +11,8 @@ from npudiag.advice.explain import explain_option, lines
 from npudiag.advice.registry import MINDSPEED_LLM
 from npudiag.advice.settings import Job, jobs
 from npudiag.filling import fill
-from npudiag.ingest import texts
 from npudiag.parsers.scan import Literals
+from npudiag.reading import texts
 from npudiag.result import Change, Finding, Remedy
 from npudiag.tables.store import Store
 

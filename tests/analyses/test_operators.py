@@ -53,6 +53,7 @@ def test_the_rank_in_another_operator_is_odd() -> None:
     (odd,) = found.odd
     assert (odd.what, odd.odd, odd.others, odd.told) == ("op", "AllGather", "AllReduce", True)
     assert [party.rank for party in odd.parties] == [2]
+    assert "tag[AllGather" in odd.records[0].text
 
 
 def test_another_size_of_a_reduction_counts_and_of_an_exchange_does_not() -> None:
@@ -128,3 +129,18 @@ def test_time_outs_say_who_set_what_and_how_long_it_took() -> None:
     assert [(meant.seconds, meant.file) for meant in found.meant] == [(3600, "run.sh")]
     assert (found.waited_s, found.spread_s, found.ranks, found.link) == (600.0, 740.0, 4, False)
     assert found.facts()["spread_s"] == 740.0
+
+
+def on_console(rank: int) -> list[LogRecord]:
+    text = "RuntimeError: NPU function error: c10_npu::npuSynchronizeUsedDevices(), error code is 507048"
+    return [LogRecord(file="train.log", line=9, text=text, kind="console", node=f"n{rank}", rank=rank, level="ERROR")]
+
+
+def test_one_that_gave_up_without_a_plog_is_not_silent_and_makes_the_odd_one_less_certain() -> None:
+    others = [report(0), report(1), report(2, op="AllGather")]
+    assert [party.rank for party in compare(*others).silent] == [3]
+    found = compare(*others, on_console(3))
+    assert found.silent == []
+    (odd,) = found.odd
+    assert ([party.rank for party in odd.parties], odd.told, odd.certain) == ([2], True, False)
+    assert compare(*others, report(3)).odd[0].certain

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from npudiag.analyses import loss, npu, runs, serving, speed
-from npudiag.analyses.series import Series, baseline, build, curve, groups, quote, timed
+from npudiag.analyses.series import Series, baseline, build, curve, groups, primary, quote, timed
 from npudiag.tables.store import Store
 
 
@@ -122,6 +122,16 @@ def test_stalls_are_told_from_what_happens_at_them() -> None:
     assert saved is not None and saved.what == "save"
 
 
+@pytest.mark.parametrize(
+    ("at", "found"), [({5: 91_000.0, 9: 60_000.0}, True), ({5: 91_000.0}, False), ({5: 9e3, 9: 7e3}, False)]
+)
+def test_two_steps_of_an_excerpt_stall_where_they_take_five_times(at: dict[int, float], found: bool) -> None:
+    took = np.full(12, 5100.0) + np.arange(12)
+    took[list(at)] = list(at.values())
+    one = series(step=steps(12, 4000), step_time_ms=took, framework="megatron")
+    assert (speed.stalls(one, {}) is not None) is found
+
+
 def test_progress_bars_count_where_nothing_better_is_there() -> None:
     store = store_of(
         file=["a"] * 20 + ["b"] * 20,
@@ -130,6 +140,34 @@ def test_progress_bars_count_where_nothing_better_is_there() -> None:
         step_time_ms=500.0,
     )
     assert sorted((one.file, one.framework) for one in timed(store)) == [("a", "hf"), ("b", "tqdm")]
+
+
+def test_progress_bars_count_where_they_tell_steps_that_nothing_else_tells() -> None:
+    store = store_of(
+        file="a",
+        framework=["tqdm"] * 40 + ["hf"] * 4,
+        step=[*range(40), *range(0, 40, 10)],
+        step_time_ms=500.0,
+    )
+    assert [one.framework for one in timed(store)] == ["tqdm"]
+    assert [one.framework for one in primary(store)] == ["hf"]
+    # Beside the lines of others a bar may be that of any loop.
+    store = store_of(
+        file="a",
+        framework=["tqdm"] * 40 + ["megatron"] * 4,
+        step=[*range(40), *range(0, 40, 10)],
+        step_time_ms=500.0,
+    )
+    assert [one.framework for one in timed(store)] == ["megatron"]
+
+
+def test_of_many_steps_in_one_line_the_right_one_is_quoted() -> None:
+    store = store_of(file="a", framework="tqdm", line=2, step=steps(40, 1), step_time_ms=500.0)
+    store.quotes["a"] = {2: "the last of the line"}
+    store.quotes_by_step["a"] = {2: {9: "step nine", 38: "step thirty-eight"}}
+    one = build(store)[0]
+    found = [quote(store, one, index) for index in (8, 39)]
+    assert [item and (item.line, item.text) for item in found] == [(2, "step nine"), (2, "step thirty-eight")]
 
 
 def test_quotes_and_curves() -> None:

@@ -19,7 +19,7 @@ def test_a_node_is_shrunk_and_analysed_elsewhere(tmp_path: Path, capsys: pytest.
     told = capsys.readouterr()
     assert told.out.startswith(f"{target}: 23 logs, ") and told.err == ""
     assert main(["analyze", str(target), "--json", str(tmp_path / "result.json"), "-q"]) == 0
-    assert "SIG110" in capsys.readouterr().out
+    assert "SIG124" in capsys.readouterr().out
     document = json.loads((tmp_path / "result.json").read_text())
     assert document["findings"][0]["scope"]["ranks"] == [5]
     assert document["facts"]["carried_by"] == {"node-a": 23}

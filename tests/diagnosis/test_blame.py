@@ -172,3 +172,67 @@ def test_unequal_time_outs_alone_set_errors_apart() -> None:
     told = blamed(finding("collective-notify-timeout"), *(hello(n, 3) for n in range(3)), *op(0, 900), *op(1, 2136))
     assert "which the unequal time-outs alone can explain" in told.summary
     assert "late rather than gone" not in told.summary
+
+
+def missing_module(**changed: Any) -> Finding:
+    return finding(
+        "exception-about-missing-module", code="SIG123", category="environment", severity="error", trust="generic",
+        confidence="low", **changed,
+    )  # fmt: skip
+
+
+ABSENT = 'TopoDetect ERROR occur !!! fault_info["Failed to connect agent[3,]"]'
+
+
+def test_a_missing_module_on_the_awaited_rank_is_why_it_never_came() -> None:
+    one = missing_module(scope=Scope(ranks=[3]))
+    any_other = finding("python-exception", category="insufficient-evidence", trust="envelope", scope=Scope(ranks=[3]))
+    records = [*(hello(rank, 4) for rank in range(3)), row(0, 2, ABSENT)]
+    blame.apply([one, any_other], jobs.find(records, topology.find(records), ()))
+    assert (one.category, one.trust, one.severity, one.confidence) == ("environment", "specific", "critical", "medium")
+    assert "this exception ended it" in one.summary
+    assert any_other.trust == "envelope", "the rule that knows the exception says more"
+
+
+def test_a_missing_module_of_an_unknown_rank_may_be_it() -> None:
+    records = [*(hello(rank, 4) for rank in range(3)), row(0, 2, ABSENT)]
+    told = blamed(missing_module(), *records)
+    assert (told.trust, told.confidence, told.scope.ranks) == ("specific", "low", [])
+    assert "is not told" in told.summary
+
+
+def test_a_missing_module_elsewhere_is_not_it() -> None:
+    records = [*(hello(rank, 4) for rank in range(3)), row(0, 2, ABSENT)]
+    assert blamed(missing_module(scope=Scope(ranks=[1])), *records).trust == "generic"
+    heard = [*(hello(rank, 4) for rank in range(4)), row(0, 2, ABSENT)]
+    assert blamed(missing_module(), *heard).trust == "generic"
+
+
+NOTIFY = "EI0002 The wait execution of the Notify register times out. remote rank:[2]"
+
+
+def gave_up(rank: int) -> LogRecord:
+    text = "RuntimeError: NPU function error: c10_npu::npuSynchronizeUsedDevices(), error code is 507048"
+    return LogRecord(file="train.log", line=9, text=text, kind="console", node=f"n{rank}", rank=rank, level="ERROR")
+
+
+def test_one_that_gave_up_itself_is_no_culprit_where_its_plog_is_missing() -> None:
+    records = [*(hello(rank, 3) for rank in range(3)), *(row(rank, 3, NOTIFY) for rank in (0, 1))]
+    assert blamed(finding("collective-notify-timeout"), *records).scope.ranks == [2]
+    told = blamed(finding("collective-notify-timeout", scope=Scope(ranks=[0, 1])), *records, gave_up(2))
+    assert (told.scope.ranks, told.confidence) == ([], "medium")
+    assert "rank 2, n2, device 0, which gave up waiting as well" in told.summary
+    assert told.collect == ["plog of rank 2, n2, device 0"]
+
+
+def test_an_exception_of_one_that_gave_up_itself_is_not_the_cause() -> None:
+    records = [*(hello(rank, 3) for rank in range(3)), *(row(rank, 3, NOTIFY) for rank in (0, 1)), gave_up(2)]
+    one = finding("python-exception", category="insufficient-evidence", trust="envelope", scope=Scope(ranks=[2]))
+    blame.apply([one], jobs.find(records, topology.find(records), ()))
+    assert one.trust == "envelope"
+
+
+def test_who_gave_up_is_not_named_where_nobody_is_known_to_be_waited_for() -> None:
+    told = blamed(finding("collective-link-timeout", scope=Scope(ranks=[0, 1], nodes=["n0"])))
+    assert (told.scope.ranks, told.scope.nodes, told.confidence) == ([], [], "medium")
+    assert "Reported by rank 0, 1" in told.summary and "由 rank 0, 1 上报" in told.i18n["zh"]["summary"]

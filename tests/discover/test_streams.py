@@ -20,8 +20,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from npudiag.discover import Limits, Source, discover, open_range, open_streams
-from npudiag.discover.source import Identity
+from npudiag.discover.source import Identity, Limits, Source
+from npudiag.discover.streams import open_range, open_streams
+from npudiag.discover.walk import discover
 from npudiag.errors import SourceError
 from npudiag.result import Problem
 

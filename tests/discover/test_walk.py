@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from npudiag.discover import Limits, Source, discover
 from npudiag.discover import walk as walk_module
-from npudiag.discover.source import Identity
+from npudiag.discover.source import Identity, Limits, Source
+from npudiag.discover.walk import discover
 from npudiag.errors import UsageError
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX files")

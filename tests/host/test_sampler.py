@@ -14,9 +14,9 @@ from vendor_outputs import FakeTools, info
 
 from npudiag.host import counters
 from npudiag.host.sampler import NPU_SHARE, NpuReader, Sampler, npu_rows, sample
-from npudiag.ingest import texts
 from npudiag.parsers.scan import Literals
 from npudiag.parsers.snapshot import HEADER
+from npudiag.reading import texts
 from npudiag.tables.schema import TABLES
 
 pytestmark = pytest.mark.skipif(not Path("/proc/stat").exists(), reason="no /proc")

@@ -16,9 +16,9 @@ from npudiag.analyze import Options, inspect_texts
 from npudiag.engine.load import RulePack, load_pack
 from npudiag.host import gather, storage
 from npudiag.host.facts import Facts, run
-from npudiag.ingest import texts
 from npudiag.parsers.scan import Literals
 from npudiag.parsers.snapshot import HEADER, fact_line, row_line
+from npudiag.reading import texts
 
 ITEMS = st.one_of(st.none(), st.text(max_size=40))
 VALUES = st.one_of(st.text(max_size=80), st.integers(-(2**53), 2**53), st.booleans(), st.floats(-1e12, 1e12))

@@ -16,8 +16,9 @@ from npudiag import ingest as module
 from npudiag.discover.walk import discover
 from npudiag.errors import UsageError
 from npudiag.host.resources import Resources, decide
-from npudiag.ingest import Ingested, Unit, batch, ingest
+from npudiag.ingest import Unit, batch, ingest
 from npudiag.parsers.scan import Literals
+from npudiag.reading import Ingested
 
 LITERALS = Literals(("NEEDLE",), (False,))
 

@@ -7,8 +7,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
+
+from npudiag.analyze import analyze_texts
+from npudiag.engine.load import load_pack, shipped_pack
+from npudiag.judging import judge_text
 
 BLOCK = """\
 [ERROR] RUNTIME(4711,python3):2026-01-02-03:04:05.100.200 [task.cc:1]4711 PrintErrorInfoForDavinciTask:[EXEC][DEFAULT]\
@@ -152,3 +157,43 @@ def test_the_command_line_itself_knows_the_verb() -> None:
 
     result = CliRunner().invoke(app, ["explain", "-9"])
     assert "SIGKILL" in result.stdout
+
+
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "/opt/job/pretrain.py", line 40, in <module>
+    main()
+  File "/opt/job/pretrain.py", line 31, in main
+    torch.distributed.all_reduce(grads)
+RuntimeError: [1] HCCL error in: build/ProcessGroupHCCL.cpp:64, error code is 6
+[ERROR] 2026-03-04-11:02:33 (PID:22011, Device:3, RankID:11) ERR02200 DIST call hccl api failed.
+"""
+
+
+@pytest.mark.parametrize("text", [BLOCK, TRACEBACK, BLOCK + TRACEBACK, "nothing of interest\n"])
+def test_a_block_is_judged_as_a_file_would_be(text: str) -> None:
+    pack = load_pack([shipped_pack()])
+    assert judge_text(text, pack.rules) == analyze_texts({"-": text}, pack).findings
+
+
+def test_every_sample_log_is_judged_as_a_file_would_be() -> None:
+    samples = Path(__file__).resolve().parents[2] / "sample_logs"
+    logs = sorted(path for path in samples.glob("*/logs/**/*.log") if path.stat().st_size < 50_000)[::12]
+    assert len(logs) > 5
+    pack = load_pack([shipped_pack()])
+    for path in logs:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        assert judge_text(text, pack.rules) == analyze_texts({"-": text}, pack).findings, path
+
+
+def test_what_a_traceback_does_not_need_is_not_loaded() -> None:
+    program = (
+        "import io, sys; sys.stdin = io.TextIOWrapper(io.BytesIO(sys.argv[1].encode()))\n"
+        "from npudiag.__main__ import main; assert main(['explain', '-']) == 0\n"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} & set(sys.argv[2].split())))"
+    )
+    heavy = "numpy pandas duckdb typer rich jinja2 psutil yaml multiprocessing concurrent email zipfile tarfile"
+    done = subprocess.run(
+        [sys.executable, "-c", program, TRACEBACK, heavy], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines()[-1] == "[]"

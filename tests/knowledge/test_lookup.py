@@ -47,6 +47,12 @@ def pack() -> RulePack:
         ("0000001D", "bmc", "CPU"),
         ("[0x00f1ff09,155913,npu,na]", "switch", "port"),
         ("hwPortFail_active", "switch", "port"),
+        ("2162169857", "event", "HBM"),
+        ("-2132797439", "event", "HBM"),
+        ("error code is 9", "hccl", "waited"),
+        ("errno 98", "hccp", "in use"),
+        ("hccl_e_timeout", "hccl", "waited"),
+        ("sigbus", "signal", "SIGBUS"),
         ("-9", "signal", "SIGKILL"),
         ("137", "signal", "SIGKILL"),
         ("exit code 139", "exit", "SIGSEGV"),
@@ -204,3 +210,9 @@ def test_results_of_hccl_are_no_error_registers() -> None:
 def test_a_code_of_a_family_with_the_wrong_length_is_of_the_family() -> None:
     told = lookup("MIE05E99999")
     assert not told.entries and told.family is not None and told.nearest
+
+
+@pytest.mark.parametrize("code", ["errno 98765", "ret = 4711", "3221225477", "-99999999999", "some_word", "EI00061"])
+def test_what_only_looks_like_a_code_is_none(code: str) -> None:
+    answer = lookup(code)
+    assert answer.family is None and not answer.entries

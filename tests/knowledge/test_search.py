@@ -22,6 +22,10 @@ def pack() -> RulePack:
         ("device lost heartbeat", "DEV001"),
         ("HBM 多比特 ECC", "DEV002"),
         ("kernel OOM killer", "HST001"),
+        ("显存不足", "OOM001"),
+        ("链路断开", "DEV006"),
+        ("通信超时", "HCC101"),
+        ("out of memory", "OOM001"),
     ],
 )
 def test_the_rule_that_is_meant_comes_first(pack: RulePack, text: str, rule: str) -> None:

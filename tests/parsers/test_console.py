@@ -40,6 +40,30 @@ def test_a_traceback_with_its_cann_block_is_one_record() -> None:
     assert row.after == ("next line",)
 
 
+def test_a_traceback_that_python_passed_over_is_a_warning_with_the_words_that_say_so() -> None:
+    for head in (
+        "Exception ignored in: <function Loader.__del__ at 0xfffd0a4bd5e0>",
+        "--- Logging error ---",
+        "Error in atexit._run_exitfuncs:",
+    ):
+        (row,) = parse(f"npu job\n{head}\n{TRACEBACK}next line\n", "Traceback (most recent call last)").rows
+        assert (row.line, row.level) == (2, "WARNING")
+        assert row.text.startswith(head) and "RuntimeError: call aclnnAdd failed" in row.text
+
+
+def test_the_words_of_a_user_are_no_words_of_the_server() -> None:
+    line = "INFO 10-12 07:10:22 [logger.py:40] Received request chatcmpl-1a: prompt: 'why NEEDLE?', params: x\n"
+    assert not parse(line, "NEEDLE").rows
+    assert parse(line.replace("Received request", "Request"), "NEEDLE").rows
+
+
+def test_words_by_which_a_text_of_no_known_kind_is_one_of_ours() -> None:
+    for text in ("Iteration 100: 0.2, 0.3\n", "link status: UP\n", "epoch 3 loss 1.25\n", "8192 | alg_bandwidth\n"):
+        assert parse(text).kind == "console", text
+    for text in ("iterations were many\n", "a loss of trust\n", "the epoch of steam\n"):
+        assert parse(text).kind == "unknown", text
+
+
 def test_interleaved_ranks_are_told_apart() -> None:
     lines = TRACEBACK.rstrip("\n").split("\n")
     mixed = "".join(f"[rank0]: {line}\n[rank1]: {line}\n" for line in lines)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from npudiag.ingest import texts
 from npudiag.parsers.scan import Literals
 from npudiag.parsers.shell import calculate, read
+from npudiag.reading import texts
 
 SCRIPT = """\
 #!/bin/bash
@@ -158,3 +159,10 @@ def test_a_hostile_configuration_is_only_noted() -> None:
 )
 def test_arithmetic(text: str, value: int | None) -> None:
     assert calculate(text) == value
+
+
+def test_the_state_of_a_trainer_is_no_configuration() -> None:
+    state = {"log_history": [{"epoch": 1.0, "loss": 2.5, "step": 10}], "train_batch_size": 2}
+    text = json.dumps(state, indent=2).replace("\n", "\r\n")
+    found = texts({"trainer_state.json": text}, Literals()).partials[0]
+    assert found.columns["train_steps"].size == 1 and "launch" not in found.columns

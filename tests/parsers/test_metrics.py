@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from npudiag.ingest import texts
 from npudiag.parsers.base import Partial
 from npudiag.parsers.metrics import REGISTRY, Sample, extractor
 from npudiag.parsers.scan import Literals
+from npudiag.reading import texts
 
 CASES = [
     pytest.param(sample, id=f"{module}-{name}-{number}")
@@ -100,6 +100,109 @@ def test_progress_bars_give_trainer_lines_their_step() -> None:
     found = [row for row in rows(text, "train_steps") if row["framework"] == "hf"]
     assert [row["step"] for row in found] == [10, 20]
     assert found[1]["step_time_ms"] == 2500.0
+
+
+def bars(took: list[float], total: int, label: str = "", loss: bool = False) -> list[str]:
+    """Return the bars tqdm draws for steps that took so many seconds."""
+    out: list[str] = []
+    smooth = weight = spent = 0.0
+    for step, seconds in enumerate(took, 1):
+        spent += seconds
+        smooth, weight = 0.3 * seconds + 0.7 * smooth, 0.3 + 0.7 * weight
+        told = f", loss={step}.5" if loss else ""
+        clock = f"{int(spent) // 60:02}:{int(spent) % 60:02}<1:00:00, {smooth / weight:5.2f}s/it{told}"
+        out.append(f"{label}{100 * step // total:3}%|{'#' * (10 * step // total):<10}| {step}/{total} [{clock}]")
+    return out
+
+
+TOOK = [7.0 + (33.0 if step % 10 == 0 else step % 3 / 10) for step in range(1, 61)]
+
+
+@pytest.mark.parametrize("label", ["", "Train: ", "Epoch 1/2: ", "Epoch 0: : "])
+@pytest.mark.parametrize("loss", [False, True])
+def test_bars_of_one_line_give_the_rows_of_bars_on_lines_of_their_own(label: str, loss: bool) -> None:
+    drawn = bars(TOOK, 60, label, loss)
+    apart = rows("\n".join(drawn), "train_steps")
+    for between in ("\r", "\r\r", "\x1b[A\r", "\x1b[1G"):
+        together = rows("start\n" + between.join(drawn) + "\nend", "train_steps")
+        assert {row.pop("line") for row in together} == {2}
+        assert together == [{name: value for name, value in row.items() if name != "line"} for row in apart]
+    assert [row["step"] for row in apart] == list(range(1, 61))
+
+
+def test_the_average_of_a_bar_is_undone() -> None:
+    drawn = bars(TOOK, 60)
+    found = rows("\n".join(["  0%|          | 0/60 [00:00<?, ?it/s]", *drawn]), "train_steps")
+    assert [row["step_time_ms"] / 1000 for row in found] == pytest.approx(TOOK, abs=0.05)
+    # An excerpt begins with an average of unknown past, and is right soon.
+    later = rows("\n".join(drawn[20:]), "train_steps")
+    assert [row["step_time_ms"] / 1000 for row in later[4:]] == pytest.approx(TOOK[24:], abs=0.3)
+    # Where bars are missing, or the clock says something else, what is printed stands.
+    clock = [re.sub(r"\d\d:\d\d<", "00:10<", bar) for bar in drawn]
+    assert rows("\n".join(clock), "train_steps")[20]["step_time_ms"] == pytest.approx(15750, abs=2000)
+
+
+def test_bars_of_epochs_are_counted_through() -> None:
+    text = "\r".join(bar for epoch in (1, 2, 3) for bar in bars([2.0] * 20, 20, f"Epoch {epoch}: "))
+    found = rows(text, "train_steps")
+    assert [row["step"] for row in found] == list(range(1, 61))
+    assert found[-1]["epoch"] == 3.0
+
+
+def test_bars_of_an_evaluation_are_not_steps() -> None:
+    drawn = bars([7.0] * 30, 30)
+    evaluation = "\n".join(f"\r{bar}\x1b[A" for bar in bars([1.0] * 12, 12))
+    text = "\r".join(drawn[:15]) + "\n" + evaluation + "\r\x1b[A\r{'eval_loss': 1.5}\n" + "\r".join(drawn[15:])
+    found = rows(text, "train_steps")
+    assert [row["step"] for row in found] == list(range(1, 31))
+    assert rows(text, "train_events")[0]["step"] == 15
+
+
+def test_bars_of_several_nodes_are_told_apart() -> None:
+    nodes = [[f"10.0.0.{node}: {bar}" for bar in bars(TOOK, 60)] for node in (1, 2)]
+    found = rows("\n".join(bar for pair in zip(*nodes, strict=True) for bar in pair), "train_steps")
+    for node in (1, 2):
+        mine = [row for row in found if row["worker"] == f"10.0.0.{node}"]
+        assert [row["step"] for row in mine] == list(range(1, 61))
+        assert [row["step_time_ms"] / 1000 for row in mine[20:]] == pytest.approx(TOOK[20:], abs=0.3)
+
+
+def test_a_loop_over_data_is_none_of_training() -> None:
+    data = [f"{n:3}%|#| {n * 500}/50000 [00:{n // 10:02}<00:05, 5000.00it/s]" for n in range(1, 100)]
+    found = rows("\n".join(data + bars([2.0] * 20, 20)), "train_steps")
+    assert [row["step"] for row in found] == list(range(1, 21))
+
+
+def test_a_dictionary_belongs_to_the_step_of_the_bar_it_stands_behind() -> None:
+    drawn = bars([7.0] * 12, 12)
+    told = "{{'loss': {0}.0, 'grad_norm': 1.0, 'learning_rate': 1e-05, 'epoch': 0.1}}"
+    text = "\r".join([*drawn[:5], drawn[5] + told.format(6), *drawn[6:10], " " * 70, told.format(10), *drawn[10:]])
+    found = rows(text, "train_steps")
+    assert [(row["step"], row["loss"]) for row in found if row["framework"] == "hf"] == [(6, 6.0), (10, 10.0)]
+    assert sum(row["framework"] == "tqdm" for row in found) == 12
+
+
+def test_long_loops_are_thinned_evenly() -> None:
+    total = 1_000_000
+    text = "\n".join(f"{step * 100 // total:3}%|#| {step}/{total} [01:00<9:00:00, 20.00it/s]" for step in range(1, 401))
+    assert [row["step"] for row in rows(text, "train_steps")] == list(range(1, 401, 4))
+
+
+def test_each_step_of_a_line_keeps_its_text() -> None:
+    drawn = bars(TOOK, 60)
+    partial = parse("\r".join(drawn) + "\n")
+    assert partial.quotes_by_step[1] == dict(enumerate(drawn, 1))
+    apart = parse("\n".join(drawn))
+    assert apart.quotes_by_step == {} and list(apart.quotes.values()) == drawn
+
+
+def test_lines_without_a_time_are_not_as_late_as_the_stamp_before_them() -> None:
+    step = "{'loss': 2.0, 'grad_norm': 1.0, 'learning_rate': 1e-05, 'epoch': 0.1}\n"
+    first, last = (f"[2026-01-02 {hour}:00:00,000] [INFO] [a.py:1:b] torch_npu\n" for hour in ("03", "09"))
+    partial = texts({"a.log": first + 300 * step + last + last}, Literals(("'loss': ",), (False,))).partials[0]
+    assert "train_events" not in partial.columns
+    assert partial.last_us is not None and partial.first_us is not None
+    assert partial.last_us - partial.first_us == 6 * 3600 * 1_000_000
 
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from npudiag.ingest import texts
 from npudiag.parsers.base import Partial
 from npudiag.parsers.metrics import megatron
 from npudiag.parsers.metrics.prepared import striking
 from npudiag.parsers.scan import Literals
+from npudiag.reading import texts
 
 COUNT = 6000
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from npudiag.discover.source import Identity, Source
-from npudiag.ingest import texts
 from npudiag.parsers.base import Context
 from npudiag.parsers.console import ConsoleParser
 from npudiag.parsers.metrics import years
 from npudiag.parsers.metrics.wrapped import width
 from npudiag.parsers.scan import Literals, Scanner
+from npudiag.reading import texts
 from npudiag.tables.columns import Columns
 
 MEGATRON = (

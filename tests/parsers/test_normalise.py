@@ -266,16 +266,34 @@ def bar(number: int) -> str:
     return BAR.format(number, "#" * (number // 10))
 
 
-def test_progress_bars_are_thinned_out() -> None:
-    data = "start\n" + "\r".join(bar(number) for number in range(0, 50)) + "\n" + "end\n"
+def test_bars_that_only_count_are_thinned_out() -> None:
+    counts = [f"Map (num_proc=8): {bar(number).strip()}" for number in range(50)]
+    data = "start\n" + "\r".join(counts) + "\n" + "end\n"
     assert steps(data) == ("cr",)
-    assert lines(data) == [(1, "start"), (2, bar(0)), (2, bar(49)), (3, "end")]
+    assert lines(data) == [(1, "start"), (2, counts[0]), (2, counts[49]), (3, "end")]
+
+
+@pytest.mark.parametrize(
+    "label", ["", "Train: ", "Training Progress: ", "Steps:", "Epoch 2/3: ", "epoch [1]:", "Iteration: "]
+)
+def test_bars_of_a_training_loop_are_all_kept(label: str) -> None:
+    bars = [label + bar(number) for number in range(20)]
+    assert texts("\r".join(bars)) == bars
+    # What is drawn again without having moved on is not.
+    again = [bars[0], *(bars[1].replace("00:01", f"00:0{second}") for second in range(2, 9)), bars[2]]
+    assert texts("\r".join(again)) == [bars[0], again[1], again[7], bars[2]]
 
 
 def test_metrics_between_bars_are_kept() -> None:
     metrics = "{'loss': 1.25, 'grad_norm': nan, 'epoch': 0.1}"
-    data = f"\r{bar(1)}\r{bar(2)}\r{bar(3)}\r{metrics}\r{bar(4)}\r{bar(5)}\r{bar(6)}\n"
-    assert lines(data) == [(1, text) for text in (bar(1), bar(3), metrics, bar(4), bar(6))]
+    data = f"\r{bar(1)}\r{bar(2)}\r{' ' * 60}\r{metrics}\r{bar(3)}\r{bar(4)}\n"
+    assert lines(data) == [(1, text) for text in (bar(1), bar(2), metrics, bar(3), bar(4))]
+
+
+def test_bars_one_above_the_other() -> None:
+    # tqdm draws a second bar below the first and moves up again.
+    data = f"{bar(1)}\n\r{bar(2)}\x1b[A{bar(3)}\n\r{bar(4)}\x1b[1A\r{bar(5)}\n"
+    assert lines(data) == [(1, bar(1)), (2, bar(2)), (2, bar(3)), (3, bar(4)), (3, bar(5))]
 
 
 def test_bars_that_tell_something_are_kept() -> None:
@@ -497,10 +515,20 @@ def test_bars_on_a_line_of_many_blocks_are_all_seen() -> None:
     stats = LineStats()
     width = len(bar(1))
     rounds = 3 * BLOCK_BYTES // (100 * (width + 1))
-    data = "a\n" + "\r".join(bar(number) for _ in range(rounds) for number in range(100)) + "\rthe end\nb\n"
+    data = "a\n" + "\r".join(f"Map: {bar(number)}" for _ in range(rounds) for number in range(100)) + "\rthe end\nb\n"
     got = list(iter_lines(io.BytesIO(data.encode()), Plan(steps=("cr",)), stats))
     assert got[0] == (1, "a")
     assert got[-2:] == [(2, "the end"), (3, "b")]
     assert {number for number, _ in got[1:-1]} == {2}
     assert len(got) < 20
+    assert (stats.cut_lines, stats.lines) == (0, 3)
+
+
+def test_bars_of_a_training_loop_on_a_line_of_many_blocks() -> None:
+    stats = LineStats()
+    bars = [bar(number % 100) for number in range(3 * BLOCK_BYTES // len(bar(1)))]
+    data = "\n".join(["a", "\r".join([*bars, "the end"]), "b", ""])
+    got = list(iter_lines(io.BytesIO(data.encode()), Plan(steps=("cr",)), stats))
+    assert got[1:-2] == [(2, text) for text in bars]
+    assert got[-2:] == [(2, "the end"), (3, "b")]
     assert (stats.cut_lines, stats.lines) == (0, 3)

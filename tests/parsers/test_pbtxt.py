@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npudiag.ingest import texts
 from npudiag.parsers.pbtxt import read_text_format
 from npudiag.parsers.scan import Literals
+from npudiag.reading import texts
 
 CONFIG = """\
 name: "demo"  # a comment { with a brace

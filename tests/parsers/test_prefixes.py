@@ -58,6 +58,12 @@ from npudiag.parsers.prefixes import Peeled, has_labels, peel
         # SGLang, platforms, tools
         ("[2026-01-02 03:04:05 DP0 TP3] x", {"time": "2026-01-02 03:04:05", "worker": "DP0 TP3"}),
         ("16:23:59.474 x", {"time": "16:23:59.474"}),
+        (
+            "2026-01-02T03:04:05.123456789Z (APIServer pid=1) INFO 01-02 11:04:05 [loggers.py:9] x",
+            {"worker": "APIServer", "pid": 1, "level": "INFO", "time": "01-02 11:04:05", "source": "loggers.py:9"},
+        ),
+        ("10.9.8.7: x", {"worker": "10.9.8.7"}),
+        ("10.9.8.7: [rank3]: x", {"worker": "10.9.8.7", "rank": 3}),
         ("2026-01-02T03:04:05.678901234Z x", {"time": "2026-01-02T03:04:05.678901234Z"}),
         ("[device 5]x", {"device": 5}),
         # stacked
@@ -99,6 +105,8 @@ def test_prefixes(text: str, expected: dict[str, Any]) -> None:
         "[step12]: x",
         "[a.py:12] x",
         "[host.log:1234] x",
+        "10.9.8.7 x",
+        "10.9.8.7:29500 x",
         "(function operator())",
         "(min, max) time across ranks (ms):",
         "(my pid=x) y",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from npudiag.ingest import texts
 from npudiag.parsers.base import Partial
 from npudiag.parsers.metrics.base import Sample
 from npudiag.parsers.metrics.tools import Conversion, Preprocessing
 from npudiag.parsers.scan import Literals
+from npudiag.reading import texts
 
 
 def parse(text: str) -> Partial:

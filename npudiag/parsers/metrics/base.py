@@ -83,6 +83,10 @@ class Extractor:
         """Give out what is still held back at the end of the input."""
 
 
+Place = tuple[int, int]
+"""Where a quoted text stands: its line, and its step where a terminal showed several in that line (else -1)."""
+
+
 @dataclass(slots=True)
 class Quotes:
     """The text of lines that a finding may want to show: all of a short log, of a long one a sample.
@@ -90,51 +94,64 @@ class Quotes:
     Evenly spread lines, the last ones, those where something jumped, and the first ones that are not finite.
     """
 
-    even: dict[int, str] = field(default_factory=dict)
-    special: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=_SPECIAL))
-    pinned: dict[int, str] = field(default_factory=dict)
-    tail: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=_TAIL))
+    even: dict[Place, str] = field(default_factory=dict)
+    special: deque[tuple[Place, str]] = field(default_factory=lambda: deque(maxlen=_SPECIAL))
+    pinned: dict[Place, str] = field(default_factory=dict)
+    tail: deque[tuple[Place, str]] = field(default_factory=lambda: deque(maxlen=_TAIL))
     settings: dict[int, str] = field(default_factory=dict)
     timers: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=_TIMERS))
     stride: int = 1
     seen: int = 0
 
-    def add(self, number: int, text: str) -> None:
-        """Offer a line."""
-        self.tail.append((number, text))
+    def add(self, number: int, text: str, step: int = -1) -> None:
+        """Offer a line, or the text of a step."""
+        place = number, step
+        self.tail.append((place, text))
         if self.seen % self.stride == 0:
-            self.even[number] = text[:QUOTE_CHARS]
-            if len(self.even) > _EVEN:
-                self.even = dict(list(self.even.items())[::2])
-                self.stride *= 2
+            self._spread(place, text)
         self.seen += 1
 
     def add_many(self, lines: Sequence[tuple[int, str]]) -> None:
         """Offer lines, as `add` would one by one."""
-        self.tail.extend(lines[-_TAIL:])
+        self.tail.extend(((number, -1), text) for number, text in lines[-_TAIL:])
         at = -self.seen % self.stride
         while at < len(lines):
             number, text = lines[at]
-            self.even[number] = text[:QUOTE_CHARS]
-            if len(self.even) > _EVEN:
-                self.even = dict(list(self.even.items())[::2])
-                self.stride *= 2
+            self._spread((number, -1), text)
             at += 1
             at += -(self.seen + at) % self.stride
         self.seen += len(lines)
 
-    def mark(self, number: int, text: str, pin: bool) -> None:
-        """Keep a line that stands out."""
+    def _spread(self, place: Place, text: str) -> None:
+        self.even[place] = text[:QUOTE_CHARS]
+        if len(self.even) > _EVEN:
+            self.even = dict(list(self.even.items())[::2])
+            self.stride *= 2
+
+    def mark(self, number: int, text: str, pin: bool, step: int = -1) -> None:
+        """Keep a line, or the text of a step, that stands out."""
+        place = number, step
         if pin and len(self.pinned) < _PINNED:
-            self.pinned[number] = text[:QUOTE_CHARS]
+            self.pinned[place] = text[:QUOTE_CHARS]
         else:
-            self.special.append((number, text[:QUOTE_CHARS]))
+            self.special.append((place, text[:QUOTE_CHARS]))
 
     def all(self) -> dict[int, str]:
         """Return every kept line by number."""
-        tail = ((number, text[:QUOTE_CHARS]) for number, text in self.tail)
-        kept = {**self.settings, **self.even, **dict(self.timers), **dict(self.special), **self.pinned, **dict(tail)}
+        kept = {**self.settings}
+        kept.update((number, text) for (number, _), text in self.even.items())
+        kept.update(self.timers)
+        kept.update((number, text) for (number, _), text in (*self.special, *self.pinned.items()))
+        kept.update((number, text[:QUOTE_CHARS]) for (number, _), text in self.tail)
         return dict(sorted(kept.items()))
+
+    def by_step(self) -> dict[int, dict[int, str]]:
+        """Return, for each line in which several steps stand, their texts by step."""
+        found: dict[int, dict[int, str]] = {}
+        for (number, step), text in (*self.even.items(), *self.special, *self.pinned.items(), *self.tail):
+            if step >= 0:
+                found.setdefault(number, {})[step] = text[:QUOTE_CHARS]
+        return {number: dict(sorted(texts.items())) for number, texts in sorted(found.items()) if len(texts) > 1}
 
 
 class Sink:
@@ -196,15 +213,16 @@ class Sink:
             self._assume(columns)
         line = row["line"]
         text = self.raw if raw is None else raw
-        self.quotes.add(line, text)
         step = row.get("step")
+        place = step if isinstance(step, int) and step >= 0 else -1
+        self.quotes.add(line, text, place)
         if step is not None:
             self.step = step
         self._step_line = line
         self._step_us = row.get("time")
         self._after_us = None
         if self._stands_out(row):
-            self.quotes.mark(line, text, self._odd)
+            self.quotes.mark(line, text, self._odd, place)
 
     def _stands_out(self, row: Mapping[str, Any]) -> bool:
         """Whether a row is worth a quote, even if it turns out to be nothing; `_odd` says that it holds no number."""

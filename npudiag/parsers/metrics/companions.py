@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from npudiag.parsers.metrics.base import Extractor, Sample
+from npudiag.parsers.metrics.base import Extractor, Sample, short_time
 from npudiag.parsers.metrics.base import number as _number
 from npudiag.parsers.prefixes import Peeled
 
@@ -31,6 +31,7 @@ _WANTED = frozenset(
         "world_size", "initial_loss_scale", "min_loss_scale", "stage",
     )
 )  # fmt: skip
+_PHASE = re.compile(r"\[((?:before|after) [^\]]{3,100})\] datetime: (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
 _ENDS = (
     "[after training is done]",
     "exiting program at iteration",
@@ -119,6 +120,15 @@ class Companions(Extractor):
             ),
         ),
         Sample(
+            "[after megatron is initialized] datetime: 2026-01-02 03:04:05 \n"
+            "[before the start of training step] datetime: 2026-01-02 03:09:05 \n",
+            "train_events",
+            (
+                {"kind": "phase", "name": "after megatron is initialized", "time": 1767323045000000, "step": None},
+                {"kind": "phase", "name": "before the start of training step", "time": 1767323345000000},
+            ),
+        ),
+        Sample(
             "saving checkpoint at iteration     500 to /data/ckpt in torch_dist format\n"
             "  successfully saved checkpoint from iteration     500 to /data/ckpt [ t 1/4, p 1/16 ]",
             "train_events",
@@ -155,6 +165,8 @@ class Companions(Extractor):
             self._argument(number, text)
         elif any(end in text for end in _ENDS):
             sink.add_event("end", number)
+        elif phase := _PHASE.search(text):
+            sink.add_event("phase", number, step=None, name=phase[1], time=short_time(phase[2], None))
         return False
 
     def _validation(self, number: int, match: re.Match[str]) -> None:

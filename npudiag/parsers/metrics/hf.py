@@ -1,4 +1,4 @@
-"""HF Trainer and what logs like it: LLaMA-Factory, ms-swift, TRL; their progress bars and state files."""
+"""HF Trainer and what logs like it: LLaMA-Factory, ms-swift, TRL; their dictionaries and state files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,10 @@ from npudiag.parsers.metrics.base import Extractor, Sample, Sink, number, worker
 from npudiag.parsers.prefixes import Peeled
 
 _PAIR = re.compile(r"['\"]([\w()/ .-]{1,60})['\"]: *['\"]?([^,'\"}{\[\]]*)")
-_BAR = re.compile(
-    r"^(?:(?:Training|Train)(?: [Pp]rogress)?:)? *\d{1,3}%\|[^|]*\| *(?P<step>\d+)/(?P<total>\d+)"
-    r" \[(?P<spent>[\d:]+)<(?P<left>[\d:?]+), *(?P<rate>[\d.]+) ?(?P<unit>s/it|it/s)(?P<rest>[^\]]*)\]"
-)
-_POSTFIX_LOSS = re.compile(r"\bloss=(-?[\d.]+(?:e-?\d+)?|nan|inf)")
 _BESIDE = {"epoch", "learning_rate", "global_step/max_steps"}
 """Keys of which one stands beside the loss in a dictionary of the trainer."""
-_BARS = 4000
+_TRAINED = {"loss", "reward"}
+"""Fields of which a step of training has one."""
 _LONGEST = 1 << 20
 
 
@@ -53,6 +49,10 @@ def _fields(pairs: dict[str, str]) -> dict[str, Any]:
         ("throughput", "tokens_per_s"),
         ("train_speed(s/it)", "s_per_it"),
         ("train_speed(iter/s)", "it_per_s"),
+        ("reward", "reward"),
+        ("entropy/mean", "entropy"),
+        ("entropy", "entropy"),
+        ("completions/clipped_ratio", "cut_pct"),
     ):
         if key in pairs:
             value = number(pairs[key])
@@ -65,6 +65,11 @@ def _fields(pairs: dict[str, str]) -> dict[str, Any]:
     place = (pairs.get("global_step/max_steps") or pairs.get("iteration", "")).partition("/")
     if place[1] and place[0].isdigit() and place[2].isdigit():
         row["step"], row["total_steps"] = int(place[0]), int(place[2])
+    if "cut_pct" in row:
+        row["cut_pct"] *= 100.0
+    if "reward" in row and math.isfinite(row.get("loss", math.nan)):
+        # The loss of a policy says nothing by its value.
+        del row["loss"]
     seconds, rate = row.pop("s_per_it", None), row.pop("it_per_s", None)
     if seconds:
         row["step_time_ms"] = seconds * 1000.0
@@ -93,68 +98,6 @@ class _Pace:
         return (elapsed_ms - last[1]) / (step - last[0])
 
 
-class ProgressBars(Extractor):
-    """The bar of the training loop: steps and time, no label or one that says so."""
-
-    samples: ClassVar[tuple[Sample, ...]] = (
-        Sample(
-            "  0%|          | 57/13080 [08:13<28:44:51,  7.95s/it]",
-            "train_steps",
-            ({"step": 57, "total_steps": 13080, "step_time_ms": 7950.0, "framework": "tqdm"},),
-        ),
-        Sample(
-            " 40%|####      | 400/1000 [03:20<05:00,  2.00it/s, loss=1.75]",
-            "train_steps",
-            ({"step": 400, "step_time_ms": 500.0, "loss": 1.75},),
-        ),
-        Sample(
-            "Training Progress:   2%|#         | 2/105 [01:28<1:11:20, 41.50s/it]\n"
-            "Loading checkpoint shards: 100%|####| 80/80 [00:10<00:00,  1.30s/it]",
-            "train_steps",
-            ({"step": 2, "total_steps": 105, "step_time_ms": 41500.0},),
-        ),
-    )
-
-    def __init__(self, sink: Sink) -> None:
-        super().__init__(sink)
-        self._kept = 0
-        self._last = (-1, -1)
-
-    def read(self, number: int, text: str, peeled: Peeled) -> bool:
-        """Take a bar that moved on; the evaluation's bars are told apart by their smaller total."""
-        match = _BAR.match(text)
-        if match is None:
-            return False
-        step, total = int(match["step"]), int(match["total"])
-        rate = float(match["rate"])
-        if total < 8 or rate <= 0 or (step, total) == self._last or step == 0:
-            return False
-        self._last = (step, total)
-        place: dict[str, tuple[int, int, float | None]] = self.sink.bars
-        held = place.get("train")
-        if held is None or total >= held[1]:
-            place["train"] = (step, total, _clock_ms(match["spent"]))
-        elif total < held[1]:
-            return False
-        self._kept += 1
-        if self._kept > _BARS and self._kept % 64:
-            return False
-        row: dict[str, Any] = {
-            "line": number,
-            "framework": "tqdm",
-            "step": step,
-            "total_steps": total,
-            "step_time_ms": rate * 1000.0 if match["unit"] == "s/it" else 1000.0 / rate,
-        }
-        loss = _POSTFIX_LOSS.search(match["rest"])
-        if loss:
-            row["loss"] = float(loss[1])
-        if worker := worker_of(peeled):
-            row["worker"] = worker
-        self.sink.add_step(row)
-        return False
-
-
 class Dictionaries(Extractor):
     """Python dictionaries with single quotes, printed at every logging step."""
 
@@ -180,6 +123,16 @@ class Dictionaries(Extractor):
             " '10/100', 'elapsed_time': '1m 2s', 'memory(GiB)': 50.25, 'train_speed(iter/s)': 0.16}",
             "train_steps",
             ({"step": 10, "total_steps": 100, "step_time_ms": 6250.0, "memory_mb": 50.25 * 1024},),
+        ),
+        Sample(
+            "  4% 9/200 [03:00<1:04:17, 20.20s/it]{'loss': '-0.0074', 'grad_norm': '0.25', 'learning_rate': '9.6e-07',"
+            " 'completions/clipped_ratio': '0.25', 'reward': '0.9688', 'reward_std': '0.17', 'entropy': '0.025',"
+            " 'epoch': '0.04'}",
+            "train_steps",
+            (
+                {"framework": "tqdm", "step": 9, "step_time_ms": 20200.0},
+                {"step": 9, "loss": None, "reward": 0.9688, "entropy": 0.025, "cut_pct": 25.0, "grad_norm": 0.25},
+            ),
         ),
         Sample(
             "[INFO|callbacks.py:310] 2026-01-02 03:04:05,123 >> {'loss': np.float64(0.75), 'learning_rate': 4.8000e-05,"
@@ -278,6 +231,12 @@ class TrainerLog(Extractor):
             ),
         ),
         Sample(
+            '{"current_steps": 5, "total_steps": 60, "loss": 0.0123, "reward": 0.75, "lr": 1e-06, "epoch": 0.1,'
+            ' "percentage": 8.3, "elapsed_time": "0:01:40", "remaining_time": "0:18:20"}',
+            "train_steps",
+            ({"step": 5, "loss": None, "reward": 0.75},),
+        ),
+        Sample(
             '{"current_steps": 500, "total_steps": 5100, "eval_loss": 0.5, "epoch": 0.5, "percentage": 9.8,'
             ' "elapsed_time": "1:00:00", "remaining_time": "9:00:00", "vram_reserved": 30.25}',
             "train_events",
@@ -304,7 +263,7 @@ class TrainerLog(Extractor):
         if value is not None:
             self.sink.step = row.get("step", self.sink.step)
             self.sink.add_event("validation", number_, name="eval_loss", value=value)
-        if "loss" not in row:
+        if not _TRAINED & row.keys():
             return False
         took = self._pace.take(row.get("step"), _clock_ms(pairs.get("elapsed_time", "")))
         if took and "step_time_ms" not in row:
@@ -365,5 +324,5 @@ class TrainerState(Extractor):
         value = number(pairs.get("eval_loss"))
         if value is not None:
             self.sink.add_event("validation", line, step=row.get("step"), name="eval_loss", value=value)
-        if "loss" in row:
+        if _TRAINED & row.keys():
             self.sink.add_step({**row, "line": line, "framework": "trainer-state"}, raw)

@@ -24,6 +24,7 @@ _HCCN = re.compile(
 _SMI = re.compile(
     rf"{_PROMPT}(?:\S*/)?npu-smi info (?=[^|]*-t (?:board|common|ecc|usages|health)\b)(?=[^|]*-i (\d+)\b)"
 )
+_LSPCI = re.compile(rf"{_PROMPT}lspci\b")
 _CAT = re.compile(rf"{_PROMPT}cat (\S+)\s*\Z")
 _PIP = re.compile(rf"{_PROMPT}pip3? list\b")
 _TOOL = re.compile(r"# npudiag: tool (\S+) (ok|failed|timeout|absent)(?: (.*))?\Z")
@@ -32,6 +33,7 @@ _PAIR = re.compile(r"\s*(\S[^:=]{0,60}?)\s*[:=]\s*(.*?)\s*\Z")
 _TLS = re.compile(r"dev_id:\s*(\d+), tls switch\[(\d)\]")
 _RECORD = re.compile(r"\[devid (\d+)\]\s+(\w{3} \w{3} +\d+ \d\d:\d\d:\d\d \d{4})\s+LINK (UP|DOWN)")
 _NOW = re.compile(r"\[devid (\d+)\]\s*current time\s*:\s*(\w{3} \w{3} +\d+ \d\d:\d\d:\d\d \d{4})")
+_CARD = re.compile(r"((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d) Processing accelerators.*?: Huawei", re.IGNORECASE)
 _PACKAGE = re.compile(r"([A-Za-z][\w.-]*)\s+(\d+\.\S*)(?:\s+/\S+)?\s*\Z")
 _CONF = re.compile(r"\s*(address|netmask|gateway|netdetect)_(\d+)\s*=\s*(\S+)\s*\Z")
 _PROCESS = re.compile(r"\|\s*(\d+)\s+(\d+)\s*\|\s*(\d+)\s*\|\s*(\S+)\s*\|\s*(\d+)\s*\|")
@@ -161,6 +163,16 @@ class VendorTools(Extractor):
             ({"area": "npu", "name": "process", "item": "48213", "value": "python3", "number": 30012.0, "device": 0},),
         ),
         Sample(
+            "lspci | grep acce\n61:00.0 Processing accelerators: Huawei Technologies Co., Ltd. Device d802 (rev 20)\n",
+            "host_facts",
+            ({"area": "npu", "name": "pci", "value": "61:00.0"},),
+        ),
+        Sample(
+            "/usr/local/bin/npu-smi info -i 4 -t board\nInvalid card id.\n",
+            "host_facts",
+            ({"area": "npu", "name": "absent", "value": "Invalid card id.", "device": 4},),
+        ),
+        Sample(
             "# npudiag: tool npu-smi timeout after 10 s\n",
             "host_facts",
             ({"area": "tool", "name": "status", "item": "npu-smi", "value": "timeout after 10 s"},),
@@ -201,6 +213,8 @@ class VendorTools(Extractor):
             device = int(match[1])
             self._chip = None
             return self._until(partial(self._smi, device=device))
+        if _LSPCI.match(text):
+            return self._until(self._card)
         if match := _CAT.match(text):
             if match[1].endswith("hccn.conf"):
                 return self._until(self._conf)
@@ -249,7 +263,14 @@ class VendorTools(Extractor):
             )  # fmt: skip
         self._newer = when
 
+    def _card(self, at: int, text: str) -> None:
+        if match := _CARD.match(text.strip()):
+            self._fact(at, "npu", "pci", match[1].lower())
+
     def _smi(self, at: int, text: str, device: int) -> None:
+        if text.strip() == "Invalid card id.":
+            self._fact(at, "npu", "absent", text.strip(), device=device)
+            return
         match = _PAIR.match(text)
         if match is None:
             return

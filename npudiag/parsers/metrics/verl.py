@@ -31,6 +31,10 @@ def _row(pairs: dict[str, float]) -> dict[str, Any]:
         (("perf/throughput", "e2e_tps"), "tokens_per_s", 1.0),
         (("perf/mfu/actor",), "mfu", 100.0),
         (("perf/max_memory_reserved_gb",), "memory_mb", 1024.0),
+        (("critic/score/mean", "critic/rewards/mean", "grpo/score/mean", "grpo/rewards/mean"), "reward", 1.0),
+        (("actor/entropy", "actor/entropy_loss"), "entropy", 1.0),
+        (("actor/ppo_kl",), "policy_kl", 1.0),
+        (("response_length/clip_ratio",), "cut_pct", 100.0),
     ):
         for name in names:
             if name in pairs:
@@ -80,9 +84,20 @@ class Verl(Extractor):
         ),
         Sample(
             "(TaskRunner pid=16) step:2 - global_seqlen/min:538646.000 - actor/grad_norm:0.069 -"
-            " perf/mfu/actor:0.318 - timing_s/gen:74.020 - timing_s/step:96.551",
+            " perf/mfu/actor:0.318 - timing_s/gen:74.020 - timing_s/step:96.551 - actor/entropy:0.412 -"
+            " actor/ppo_kl:0.002 - critic/score/mean:0.25 - response_length/clip_ratio:0.125",
             "train_steps",
-            ({"step": 2, "step_time_ms": 96551.0, "mfu": 31.8},),
+            (
+                {
+                    "step": 2,
+                    "step_time_ms": 96551.0,
+                    "mfu": 31.8,
+                    "reward": 0.25,
+                    "entropy": 0.412,
+                    "policy_kl": 0.002,
+                    "cut_pct": 12.5,
+                },
+            ),
         ),
         Sample(
             "(TaskRunner pid=16) step:3 - actor/grad_norm:np.float64(0.5) - actor/pg_loss:nan - perf/time_per_step:90.5"

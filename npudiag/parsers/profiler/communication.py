@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from array import array
 from collections.abc import Iterable
@@ -14,10 +15,13 @@ from npudiag.errors import SourceError
 from npudiag.parsers.base import Context, Partial, Stream, feed
 from npudiag.parsers.profiler.kinds import decoded
 from npudiag.parsers.profiler.parser import damaged
+from npudiag.parsers.profiler.plausible import MOST_US
 from npudiag.parsers.profiler.raw import CommOps, Raw, add_link, of
 from npudiag.parsers.profiler.text import number, step_number
 
 _MOST_BYTES = 2 << 30
+_MOST_MB = 1e12
+"""Data beyond which a number is damage."""
 _TIME = "Communication Time Info"
 _BAND = "Communication Bandwidth Info"
 _TOTAL = "Total Op Info"
@@ -51,7 +55,9 @@ def read(partial: Partial, stream: Stream, head: bytes, context: Context) -> Non
         damaged(partial, what, reason="truncated", line=partial.lines)
     else:
         _walk(document, collect)
-    collect.finish()
+    bad = collect.finish()
+    if bad and not partial.truncated:
+        damaged(partial, f"the numbers of {bad} operations make no sense; they are left out")
 
 
 def _all(stream: Stream, head: bytes) -> tuple[bytes, SourceError | None]:
@@ -91,6 +97,8 @@ def _walk(document: Any, collect: Operations | Matrix) -> None:
         depth += 1
         node, step, way, ranks = stack.pop()
         for key, value in node.items():
+            if key.startswith(_TOTAL):
+                continue
             if collect.is_operation(value):
                 collect.add(key, value, step, way, ranks)
             elif isinstance(value, dict):
@@ -187,7 +195,7 @@ class Operations:
             self._start.append(_start_ns(time.start))
             speed = 0.0
             for link, band in value.band.items():
-                if band.size and link in _SMALL_MB:
+                if link in _SMALL_MB and 0 < band.size < _MOST_MB and 0 <= band.time < MOST_US:
                     _count(moved, link, band.size, band.time, band.sizes)
                     if band.time > 0:
                         speed = max(speed, band.size / band.time)
@@ -209,7 +217,7 @@ class Operations:
         self._start.append(start_ns)
         speed = 0.0
         for link, band in bands:
-            if band.size_mb and link in _SMALL_MB:
+            if link in _SMALL_MB and 0 < band.size_mb < _MOST_MB and 0 <= band.time_ms < MOST_US:
                 _count(moved, link, band.size_mb, band.time_ms, band.sizes)
                 speed = max(speed, band.size_mb / band.time_ms if band.time_ms > 0 else 0.0)
         self._speed.append(speed)
@@ -239,7 +247,9 @@ class Operations:
     def _slow(self, value: dict[str, Any], moved: list[float]) -> None:
         time = value.get(_TIME)
         time = time if isinstance(time, dict) else {}
-        for name in ("Elapse", "Transit", "Wait", "Synchronization"):
+        elapse = number(time.get("Elapse Time(ms)"))
+        self._times.append(math.nan if elapse is None else elapse)
+        for name in ("Transit", "Wait", "Synchronization"):
             self._times.append(number(time.get(f"{name} Time(ms)")) or 0.0)
         self._start.append(_start_ns(number(time.get("Start Timestamp(us)")) or 0.0))
         speed = 0.0
@@ -247,33 +257,41 @@ class Operations:
         for link, band in bands.items() if isinstance(bands, dict) else ():
             if link in _SMALL_MB and isinstance(band, dict):
                 size, spent = number(band.get("Transit Size(MB)")), number(band.get("Transit Time(ms)"))
-                if size:
+                if size and 0 < size < _MOST_MB and 0 <= (spent or 0.0) < MOST_US:
                     _count(moved, link, size, spent or 0.0, band.get("Size Distribution"))
-                    speed = max(speed, size / spent if spent and spent > 0 else 0.0)
+                    speed = max(speed, size / spent if spent else 0.0)
         self._speed.append(speed)
 
-    def finish(self) -> None:
-        """Hand the arrays over."""
+    def finish(self) -> int:
+        """Hand the arrays over; return how many operations were left out, since their length makes no sense."""
         import numpy as np
 
         if not self._keys:
-            return
-        rank = np.array(self._rank, dtype=np.int32)
+            return 0
+        times = np.array(self._times, dtype=np.float32).reshape(-1, 4)
+        sound = (times >= 0) & (times < MOST_US / 1e3)  # neither is true of what is no number
+        # An operation of unknown length would look like that of the rank that came last.
+        kept = sound[:, 0]
+        bad = int((~kept).sum())
+        if not kept.any():
+            return bad
+        rank = np.array(self._rank, dtype=np.int32)[kept]
         self._raw.comm = CommOps(
-            keys=np.array(self._keys, dtype=np.uint64),
-            group=np.array(self._group, dtype=np.int32),
-            op=np.array(self._op, dtype=np.int16),
-            step=np.array(self._step, dtype=np.int32),
-            p2p=np.array(self._p2p, dtype=bool),
-            times=np.array(self._times, dtype=np.float32).reshape(-1, 4),
-            start_ns=np.array(self._start, dtype=np.int64),
-            speed=np.array(self._speed, dtype=np.float32),
+            keys=np.array(self._keys, dtype=np.uint64)[kept],
+            group=np.array(self._group, dtype=np.int32)[kept],
+            op=np.array(self._op, dtype=np.int16)[kept],
+            step=np.array(self._step, dtype=np.int32)[kept],
+            p2p=np.array(self._p2p, dtype=bool)[kept],
+            times=np.where(sound, times, np.float32(0.0))[kept],
+            start_ns=np.array(self._start, dtype=np.int64)[kept],
+            speed=np.array(self._speed, dtype=np.float32)[kept],
             groups=list(self._groups),
             ops=list(self._ops),
             steps=list(self._steps),
             moved=self._moved,
             rank=rank if (rank >= 0).any() else None,
         )
+        return bad
 
 
 def _start_ns(start_us: float) -> int:
@@ -303,6 +321,7 @@ class Matrix:
         self._raw = raw
         self._total: dict[tuple[int, int, str, str], list[float]] = {}
         self._sample: dict[tuple[int, int, str, str], list[float]] = {}
+        self._bad = 0
 
     @staticmethod
     def is_operation(value: Any) -> bool:
@@ -325,13 +344,17 @@ class Matrix:
                 continue
             size, spent = number(link.get("Transit Size(MB)")), number(link.get("Transit Time(ms)"))
             transport = str(link.get("Transport Type") or "")[:20]
-            if not size or not spent or spent <= 0:
+            if size is None or spent is None or not (0 <= size < _MOST_MB and 0 <= spent < MOST_US):
+                self._bad += 1
+                continue
+            if not size or not spent:
                 continue
             # Cluster documents, which name the ranks of the group, number links by global rank.
             place = (int(match[1]), int(match[2]), transport, "" if ranks else group)
             add_link(self._total if totals else self._sample, place, size, spent)
 
-    def finish(self) -> None:
-        """Hand the links over."""
+    def finish(self) -> int:
+        """Hand the links over; return how many were left out, since their numbers make no sense."""
         for place, (size, spent) in {**self._sample, **self._total}.items():
             add_link(self._raw.links, place, size, spent)
+        return self._bad

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import bisect
+import math
 from typing import Any
 
 from npudiag.parsers.profiler.communication import Moved, Operations
 from npudiag.parsers.profiler.db_tables import Database, real
+from npudiag.parsers.profiler.plausible import MOST_NS
 from npudiag.parsers.profiler.raw import Raw, add_link
 from npudiag.parsers.profiler.text import step_number
 from npudiag.parsers.profiler.transfers import Transfers
@@ -14,17 +16,39 @@ from npudiag.parsers.profiler.transfers import Transfers
 _LINKS = {1: "HCCS", 2: "PCIE", 3: "RDMA", 4: "SIO", 5: "HCCS", 6: "RDMA"}
 """Kinds of links by their number in ENUM_HCCL_LINK_TYPE; 0 is on the chip."""
 _NO_RANK = 4294967295
-_TIMES = ("elapse_time", "transit_time", "wait_time", "synchronization_time")
+_PARTS = ("transit_time", "wait_time", "synchronization_time")
+_ANALYSES = (
+    ("COMMANALYZERTIME", "COMMANALYZERBANDWIDTH"),
+    ("CLUSTERCOMMUNICATIONTIME", "CLUSTERCOMMUNICATIONBANDWIDTH"),
+    ("CLUSTERCOMMANALYZERTIME", "CLUSTERCOMMANALYZERBANDWIDTH"),
+)
+"""Tables of times and of bandwidths: of one capture, and of cluster analyses, which hold all ranks."""
+_MATRICES = (
+    ("COMMANALYZERMATRIX", False),
+    ("CLUSTERCOMMUNICATIONMATRIX", True),
+    ("CLUSTERCOMMANALYZERMATRIX", True),
+)
+"""Tables of links, and whether they number ranks globally."""
+_TOTAL = "Total Op Info"
 
 
 def operations(raw: Raw, db: Database) -> None:
-    """Read the operations."""
+    """Read the operations.
+
+    Raises:
+        ValueError: The times of some cannot be true; the others were taken.
+    """
     collect = Operations(raw)
-    if db.has("COMMANALYZERTIME", "hccl_op_name", "group_name", "step", *_TIMES):
-        _analysed(collect, db)
+    analysis = next(
+        (pair for pair in _ANALYSES if db.has(pair[0], "hccl_op_name", "group_name", "step", *_PARTS)), None
+    )
+    if analysis is not None:
+        _analysed(collect, db, *analysis)
     elif db.has("COMMUNICATION_OP", "opName", "startNs", "endNs", "groupName") and db.has("STRING_IDS"):
         _timed(collect, db)
-    collect.finish()
+    bad = collect.finish()
+    if bad:
+        raise ValueError(f"the times of {bad} operations cannot be true")
 
 
 def _timed(collect: Operations, db: Database) -> None:
@@ -51,35 +75,49 @@ def _timed(collect: Operations, db: Database) -> None:
         collect.put(unique, step, "", [(end - start) / 1e6, 0.0, 0.0, 0.0], (), int(start))
 
 
-def _analysed(collect: Operations, db: Database) -> None:
+def _analysed(collect: Operations, db: Database, times_of: str, bandwidths: str) -> None:
     bands: dict[tuple[Any, ...], dict[str, Moved]] = {}
-    table = "COMMANALYZERBANDWIDTH"
-    if db.has(table, "hccl_op_name", "group_name", "step", "transport_type", "transit_size", "transit_time"):
-        size, count = db.first(table, "package_size"), db.first(table, "count")
-        for step, name, group, link, moved, spent, package, packages in db.each(
-            f"SELECT step, hccl_op_name, group_name, transport_type, transit_size, transit_time, {size}, {count}"
-            f" FROM {table}"
+    link = db.first(bandwidths, "transport_type", "band_type")
+    if link != "NULL" and db.has(bandwidths, "hccl_op_name", "group_name", "step", "transit_size", "transit_time"):
+        size, count, rank = (db.first(bandwidths, name) for name in ("package_size", "count", "rank_id"))
+        for step, name, group, whose, transport, moved, spent, package, packages in db.each(
+            f"SELECT step, hccl_op_name, group_name, {rank}, {link}, transit_size, transit_time, {size}, {count}"
+            f" FROM {bandwidths}"
         ):
             # One row per size of package; size and time of the whole transfer stand in each of them.
-            band = bands.setdefault((step, name, group), {}).setdefault(
-                str(link), Moved(real(moved) or 0.0, real(spent) or 0.0, {})
+            band = bands.setdefault((step, name, group, whose), {}).setdefault(
+                str(transport), Moved(real(moved) or 0.0, real(spent) or 0.0, {})
             )
             if package is not None and packages:
                 band.sizes[str(package)] = [real(packages) or 0.0]
-    kind, start = db.first("COMMANALYZERTIME", "type"), db.first("COMMANALYZERTIME", "start_timestamp")
-    for name, group, step, way, begin, *times in db.each(
-        f"SELECT hccl_op_name, group_name, step, {kind}, {start}, {', '.join(_TIMES)} FROM COMMANALYZERTIME"
+    kind, start, rank = (db.first(times_of, name) for name in ("type", "start_timestamp", "rank_id"))
+    lasted = db.first(times_of, "elapse_time", "elapsed_time")
+    for name, group, step, whose, way, begin, *times in db.each(
+        f"SELECT hccl_op_name, group_name, step, {rank}, {kind}, {start}, {lasted}, {', '.join(_PARTS)} FROM {times_of}"
     ):
-        values = [real(value) or 0.0 for value in times]
-        found = bands.get((step, name, group), {})
+        if str(name).startswith(_TOTAL):
+            continue
+        elapse, *parts = map(real, times)
+        values = [math.nan if elapse is None else elapse, *(part or 0.0 for part in parts)]
+        found = bands.get((step, name, group, whose), {})
         when = round((real(begin) or 0.0) * 1000)
-        collect.put(f"{name}@{group}", step_number(str(step)), str(way or ""), values, found.items(), when)
+        number = step_number(str(whose))
+        collect.put(
+            f"{name}@{group}",
+            step_number(str(step)),
+            str(way or ""),
+            values,
+            found.items(),
+            when,
+            -1 if number is None else number,
+        )
 
 
 def links(raw: Raw, db: Database) -> None:
     """Read the links, and single transfers."""
-    table = "COMMANALYZERMATRIX"
-    if db.has(table, "hccl_op_name", "group_name", "src_rank", "dst_rank", "transport_type", "transit_size"):
+    for table, globally in _MATRICES:
+        if not db.has(table, "hccl_op_name", "group_name", "src_rank", "dst_rank", "transport_type", "transit_size"):
+            continue
         sql = (
             "SELECT src_rank, dst_rank, transport_type, group_name, SUM(transit_size), SUM(transit_time)"
             f" FROM {table} WHERE hccl_op_name LIKE '%total%' = (SELECT COUNT(*) > 0 FROM {table}"
@@ -88,7 +126,8 @@ def links(raw: Raw, db: Database) -> None:
         for src, dst, transport, group, size, spent in db.rows(sql)[:1_000_000]:
             one, other = step_number(str(src)), step_number(str(dst))
             if one is not None and other is not None and real(size) and real(spent):
-                add_link(raw.links, (one, other, str(transport)[:20], str(group)), float(size), float(spent))
+                where = "" if globally else str(group)
+                add_link(raw.links, (one, other, str(transport)[:20], where), float(size), float(spent))
     _tasks(raw, db)
 
 
@@ -106,7 +145,7 @@ def _tasks(raw: Raw, db: Database) -> None:
         " FROM COMMUNICATION_TASK_INFO c JOIN TASK t ON t.globalTaskId = c.globalTaskId WHERE c.size > 0"
     ):
         transport = _LINKS.get(link)
-        if transport is None or start is None or end is None or end <= start:
+        if transport is None or start is None or end is None or not 0 < end - start <= MOST_NS:
             continue
         transfers.add(transport, int(size), (end - start) / 1e3)
         if alone and isinstance(src, int) and isinstance(dst, int) and _NO_RANK not in (src, dst):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from npudiag.parsers.profiler.db_tables import Database
 from npudiag.parsers.profiler.kernel_sums import COMMUNICATION, Distinct, Kernels, told_by_ratio
+from npudiag.parsers.profiler.plausible import MOST_NS
 from npudiag.parsers.profiler.raw import Raw
 
 if TYPE_CHECKING:
@@ -22,7 +23,11 @@ _COLUMNS = _NUMBERS + 7
 
 
 def kernels(raw: Raw, db: Database) -> None:
-    """Read the kernels, and communication as one of them, with the metrics of their cores."""
+    """Read the kernels, and communication as one of them, with the metrics of their cores.
+
+    Raises:
+        ValueError: The times of some cannot be true; the others were taken.
+    """
     import numpy as np
 
     if not db.has("COMPUTE_TASK_INFO", "name", "globalTaskId", "opType", "taskType") or not db.has("STRING_IDS"):
@@ -31,8 +36,12 @@ def kernels(raw: Raw, db: Database) -> None:
     tasks, metrics, values = _metrics(db, texts)
     sums = Kernels(metrics)
     reach: int | None = None
+    bad = 0
     for block in db.whole_numbers(_statement(db), _COLUMNS):
-        block = block[(block[:, 0] >= 0) & (block[:, 1] >= block[:, 0])]
+        sound = (block[:, 0] > 0) & (block[:, 1] >= block[:, 0])
+        sound[sound] = block[sound, 1] - block[sound, 0] <= MOST_NS
+        bad += int((~sound).sum())
+        block = block[sound]
         if not len(block):
             continue
         begin, end, device, task, blocks = block[:, :_NUMBERS].T
@@ -51,6 +60,8 @@ def kernels(raw: Raw, db: Database) -> None:
         sums.add_columns(words, name, where, begin.tolist(), numbers, None)
     if reach is not None:
         sums.hand_over(raw, "db")
+    if bad:
+        raise ValueError(f"the times of {bad} kernels cannot be true")
 
 
 def _words(column: npt.NDArray[np.int64], texts: dict[int, str]) -> Distinct:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from npudiag.parsers.profiler.db_tables import Database, real
 from npudiag.parsers.profiler.documents import metadata_of
+from npudiag.parsers.profiler.plausible import MOST_NS, sound_step
 from npudiag.parsers.profiler.raw import Raw
+from npudiag.parsers.profiler.small_tables import note_stage
 from npudiag.parsers.profiler.text import step_number
 from npudiag.parsers.profiler.trace import GAP_US
 
@@ -66,26 +69,30 @@ def _common(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> flo
     return _length(one) + _length(other) - _length(_union(both[:, 0], both[:, 1]))
 
 
+_SOUND = f"{{0}}.startNs > 0 AND {{0}}.endNs - {{0}}.startNs BETWEEN 0 AND {MOST_NS}"
+"""What the times of a task have to be like; :func:`db_kernels.kernels` tells how many are not."""
+
+
 def breakdown(raw: Raw, db: Database) -> None:
     """Split the steps as the profiler's own text export does; ``analysis.db`` holds the same, made by the profiler."""
     import numpy as np
 
     if not db.has("TASK", "startNs", "endNs", "globalTaskId") or not db.has("COMPUTE_TASK_INFO", "globalTaskId"):
         return
-    base = db.rows("SELECT MIN(startNs) FROM TASK")[0][0]
+    base = db.rows("SELECT MIN(startNs) FROM TASK WHERE startNs > 0")[0][0]
     if base is None:
         return
     base = int(base)
     compute = db.numbers(
         f"SELECT t.startNs - {base}, t.endNs - {base} FROM TASK t JOIN COMPUTE_TASK_INFO c"
-        " ON c.globalTaskId = t.globalTaskId",
+        f" ON c.globalTaskId = t.globalTaskId WHERE {_SOUND.format('t')}",
         2,
     )
     comm = np.empty((0, 3))
     if db.has("COMMUNICATION_OP", "startNs", "endNs", "opName") and db.has("STRING_IDS"):
         comm = db.numbers(
             f"SELECT o.startNs - {base}, o.endNs - {base}, s.value LIKE 'hcom_receive%' FROM COMMUNICATION_OP o"
-            " JOIN STRING_IDS s ON s.id = o.opName",
+            f" JOIN STRING_IDS s ON s.id = o.opName WHERE {_SOUND.format('o')}",
             3,
         )
     if not len(compute):
@@ -97,6 +104,7 @@ def breakdown(raw: Raw, db: Database) -> None:
         steps = [(int(number), float(begin), float(end)) for number, begin, end in found if None not in (begin, end)]
     if not steps:
         steps = [(None, float(compute[:, 0].min()), float(compute[:, 1].max()))]
+    split: list[dict[str, Any]] = []
     for place, (number, begin, _end) in enumerate(steps):
         # The device runs behind the host: a step lasts until the next one begins.
         limit = steps[place + 1][1] if place + 1 < len(steps) else float("inf")
@@ -111,8 +119,7 @@ def breakdown(raw: Raw, db: Database) -> None:
         work, talk = _length(computing), _length(talking)
         received = other[other[:, 2] > 0]
         bubble = float((received[:, 1] - received[:, 0]).sum())
-        raw.add(
-            "prof_steps",
+        split.append(
             {
                 "step": number,
                 "computing_us": work / 1e3,
@@ -126,8 +133,9 @@ def breakdown(raw: Raw, db: Database) -> None:
                 "e2e_us": span / 1e3,
                 "preparing_us": (float(all_of[:, 0].min()) - begin) / 1e3 if number is not None else None,
                 "source": "db-tasks",
-            },
+            }
         )
+    _add(raw, split)
 
 
 def _gaps(raw: Raw, spans: npt.NDArray[np.float64]) -> None:
@@ -138,6 +146,22 @@ def _gaps(raw: Raw, spans: npt.NDArray[np.float64]) -> None:
     if len(gaps):
         row = {"kind": "gap", "name": "Free", "count": len(gaps), "total_us": float(gaps.sum())}
         raw.add("prof_events", {**row, "max_us": float(gaps.max())})
+
+
+def _add(raw: Raw, rows: Iterable[dict[str, Any]]) -> None:
+    """Add steps.
+
+    Raises:
+        ValueError: The times of some cannot be true; the others were added.
+    """
+    bad = 0
+    for row in rows:
+        if sound_step(row):
+            raw.add("prof_steps", row)
+        else:
+            bad += 1
+    if bad:
+        raise ValueError(f"the times of {bad} steps cannot be true")
 
 
 _STEP_COLUMNS = {
@@ -160,21 +184,28 @@ def analysed(raw: Raw, db: Database) -> None:
             continue
         names = [name for name in _STEP_COLUMNS if db.has(table, name)]
         listed = ", ".join(names)
-        kind, index = db.first(table, "type"), db.first(table, "index", "rank")
-        quoted = "NULL" if index == "NULL" else f'"{index}"'
-        sql = (
-            f'SELECT step, "{kind}", {quoted}, {listed} FROM {table}'
-            if kind != "NULL"
-            else (f"SELECT step, NULL, NULL, {listed} FROM {table}")
+        kind, index, stage = (
+            name if name == "NULL" else f'"{name}"'
+            for name in (
+                db.first(table, "type"),
+                db.first(table, "index", "rank"),
+                db.first(table, "pp_index", "pp index"),
+            )
         )
-        for step, what, whom, *values in db.rows(sql)[:200_000]:
+        rows = []
+        for step, what, whom, where, *values in db.rows(
+            f"SELECT step, {kind}, {index}, {stage}, {listed} FROM {table}"
+        ):
             if what == "stage":
+                note_stage(raw, str(whom))
                 continue
             row: dict[str, Any] = {_STEP_COLUMNS[name]: real(value) for name, value in zip(names, values, strict=True)}
             row |= {"step": step_number(str(step)), "source": "cluster" if what else "db"}
             if what == "rank":
                 row["rank"] = step_number(str(whom))
-            raw.add("prof_steps", row)
+                row["pp_stage"] = step_number(str(where))
+            rows.append(row)
+        _add(raw, rows)
 
 
 def cluster(raw: Raw, db: Database) -> None:

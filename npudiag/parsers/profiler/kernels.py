@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from operator import itemgetter
@@ -9,8 +10,9 @@ from operator import itemgetter
 from npudiag.parsers.base import Context, Partial, Stream
 from npudiag.parsers.profiler.kernel_blocks import BLOCK, WORTH, Blocks, Lines
 from npudiag.parsers.profiler.kernel_sums import Kernels, told_by_ratio
+from npudiag.parsers.profiler.parser import damaged
 from npudiag.parsers.profiler.raw import of
-from npudiag.parsers.profiler.text import Table, number, rows
+from npudiag.parsers.profiler.text import TIME, Table, number, rows
 
 _TEXTS = re.compile(
     r"step id|device_id|model (?:id|name)|(?:task|stream|context|batch|subtask) id|(?:op )?(?:name|type|state)|"
@@ -18,6 +20,7 @@ _TEXTS = re.compile(
     r"hf32 eligible|(?:input|output) (?:shapes|data types|formats)|op_state|infer id|.*\(ns\)"
 )
 """Columns that are no metric of the cores."""
+_TIME = re.compile(r"(?:task )?(?:start time|duration|wait time)|.*_time")
 _ABSENT = ("", "0")
 
 
@@ -42,7 +45,14 @@ def read(partial: Partial, stream: Stream, head: bytes, context: Context) -> Non
         if reader is not None:
             source = "op_summary" if partial.kind == "prof-op-summary" else "kernel_details"
             reader.kernels.hand_over(of(partial), source)
-            partial.unparsed += reader.kernels.bad
+            _tell_bad(partial, reader.kernels.bad)
+
+
+def _tell_bad(partial: Partial, bad: int) -> None:
+    """Note how many kernels were left out because their duration is none."""
+    partial.unparsed += bad
+    if bad and not partial.truncated:
+        damaged(partial, f"the durations of {bad} kernels make no sense; they are left out")
 
 
 class _Reader:
@@ -81,6 +91,11 @@ class _Reader:
             at(figure, "block dim", "block num"),
             *metrics.values(),
         )
+        # Times are in microseconds nearly always; then nothing is to be done.
+        times = {index: table.factors[name] for name, index in table.names.items() if _TIME.fullmatch(name)}
+        scale = [times.get(index, 1.0) for index in cells]
+        self._scale = scale if set(scale) != {1.0} else None
+        self._whole = times.get(self._start, 1.0) == TIME["ns"]
         self._cells: Callable[[Sequence[str]], tuple[str, ...]] = itemgetter(*cells)
         self._blocks = Blocks(width, cells, (*texts, self._name, self._device), self._start)
         self._device_cell = ""
@@ -98,8 +113,10 @@ class _Reader:
                 lines.give_back(block)
                 return
             *texts, names, devices = columns.texts
-            self.kernels.add_columns(texts, names, devices, columns.starts, columns.numbers, self._table.above + 1)
-            self._table.above += len(columns.starts)
+            numbers = columns.numbers if self._scale is None else columns.numbers * self._scale
+            starts = [self._begin(start) for start in columns.starts] if self._whole else columns.starts
+            self.kernels.add_columns(texts, names, devices, starts, numbers, self._table.above + 1)
+            self._table.above += len(starts)
             self._table.line = self._table.above
 
     def add(self, row: list[str]) -> None:
@@ -112,14 +129,24 @@ class _Reader:
         if row[self._device] != self._device_cell:
             self._device_cell = row[self._device]
             self._device_number = _device(self._device_cell)
+        cells: Sequence[str | float] = self._cells(row)
+        if self._scale is not None:
+            given = zip(map(number, cells), self._scale, strict=True)
+            cells = [math.nan if value is None else value * factor for value, factor in given]
         self.kernels.add(
             self._texts(row),
             row[self._name],
-            row[self._start],
-            self._cells(row),
+            self._begin(row[self._start]) if self._whole else row[self._start],
+            cells,
             self._table.line,
             self._device_number,
         )
+
+    @staticmethod
+    def _begin(cell: str) -> int:
+        """Return a begin in nanoseconds, 0 where it is none."""
+        text = cell.strip().strip('"').strip()
+        return int(text) if text.isdecimal() and len(text) < 20 else 0
 
 
 def _device(cell: str) -> int | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 
@@ -9,7 +11,7 @@ class Time(msgspec.Struct, gc=False):
     """Times of one operation."""
 
     start: float = msgspec.field(name="Start Timestamp(us)", default=0.0)
-    elapse: float = msgspec.field(name="Elapse Time(ms)", default=0.0)
+    elapse: float = msgspec.field(name="Elapse Time(ms)", default=math.nan)
     transit: float = msgspec.field(name="Transit Time(ms)", default=0.0)
     wait: float = msgspec.field(name="Wait Time(ms)", default=0.0)
     sync: float = msgspec.field(name="Synchronization Time(ms)", default=0.0)

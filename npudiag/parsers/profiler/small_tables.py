@@ -8,6 +8,7 @@ from typing import Any
 
 from npudiag.parsers.base import Context, Partial, Stream
 from npudiag.parsers.profiler import mindinsight
+from npudiag.parsers.profiler.plausible import sound_step, sound_sum
 from npudiag.parsers.profiler.raw import Raw, of
 from npudiag.parsers.profiler.readings import Found, Readings, add_counters
 from npudiag.parsers.profiler.text import Table, number, rows, step_number
@@ -40,7 +41,7 @@ def _steps(raw: Raw, table: Table, lines: Rows, partial: Partial) -> None:
             continue
         kind = table.text(row, "type")
         if kind == "stage":
-            _stage(raw, table.text(row, "index") or "")
+            note_stage(raw, table.text(row, "index") or "")
             continue
         value = {
             "line": table.line,
@@ -60,24 +61,28 @@ def _steps(raw: Raw, table: Table, lines: Rows, partial: Partial) -> None:
         if kind == "rank":
             value["rank"] = table.whole(row, "index")
             value["pp_stage"] = table.whole(row, "pp index")
-        if value["computing_us"] is None and value["free_us"] is None:
-            partial.unparsed += 1
-            continue
-        raw.add("prof_steps", value)
+        if sound_step(value):
+            raw.add("prof_steps", value)
+        else:
+            table.refuse()
 
 
-def _stage(raw: Raw, text: str) -> None:
+def note_stage(raw: Raw, text: str) -> None:
     """Note the ranks of a pipeline stage: cluster tables list stages in order."""
     ranks = tuple(int(number) for number in _RANKS.findall(text))
-    if ranks:
-        raw.facts.setdefault("stages", []).append(ranks)
+    known = raw.facts.setdefault("stages", [])
+    if ranks and ranks not in known:  # each step lists them
+        known.append(ranks)
 
 
 def _op_statistic(raw: Raw, table: Table, lines: Rows, partial: Partial) -> None:
     for row in lines:
         count = table.whole(row, "count")
         total = table.number(row, "total time")
-        if count is None or total is None or len(raw.tables.get("prof_kernels", ())) >= _MOST:
+        if not sound_sum(count, total):
+            table.refuse()
+            continue
+        if len(raw.tables.get("prof_kernels", ())) >= _MOST:
             continue
         raw.add(
             "prof_kernels",
@@ -100,6 +105,10 @@ def _api_statistic(raw: Raw, table: Table, lines: Rows, partial: Partial) -> Non
     for row in lines:
         if len(raw.tables.get("prof_api", ())) >= _MOST:
             continue
+        count, total = table.whole(row, "count"), table.number(row, "time")
+        if not sound_sum(count, total):
+            table.refuse()
+            continue
         level = (table.text(row, "level") or "").lower()
         raw.add(
             "prof_api",
@@ -107,8 +116,8 @@ def _api_statistic(raw: Raw, table: Table, lines: Rows, partial: Partial) -> Non
                 "line": table.line,
                 "level": "communication" if level == "hccl" else level,
                 "api": table.text(row, "api name"),
-                "count": table.whole(row, "count"),
-                "total_us": table.number(row, "time"),
+                "count": count,
+                "total_us": total,
                 "avg_us": table.number(row, "avg"),
                 "max_us": table.number(row, "max"),
             },
@@ -121,7 +130,7 @@ def _memory_record(raw: Raw, table: Table, lines: Rows, partial: Partial) -> Non
         component = table.text(row, "component")
         time = table.number(row, "timestamp")
         if component is None or time is None:
-            partial.unparsed += 1
+            table.refuse()
             continue
         device = _device(table.text(row, "device type", "device"), table.whole(row, "device_id"))
         trend = trends.setdefault((component, device), Trend(table.line))
@@ -165,7 +174,9 @@ def _operator_memory(raw: Raw, table: Table, lines: Rows, partial: Partial) -> N
     found = Allocations()
     for row in lines:
         size = table.number(row, "size")
-        if size is not None and size > 0:
+        if size is None:
+            table.refuse()
+        elif size > 0:
             found.add(table.text(row, "name") or "?", size, table.text(row, "release time") is None, table.line)
     found.hand_over(raw)
 
@@ -254,7 +265,10 @@ def _data_preprocess(raw: Raw, table: Table, lines: Rows, partial: Partial) -> N
 def _op_types(raw: Raw, table: Table, lines: Rows, partial: Partial) -> None:
     for row in lines:
         total, count = table.number(row, "total time"), table.whole(row, "count")
-        if total is None or count is None or len(raw.tables.get("prof_kernels", ())) >= _MOST:
+        if not sound_sum(count, total):
+            table.refuse()
+            continue
+        if len(raw.tables.get("prof_kernels", ())) >= _MOST:
             continue
         raw.add(
             "prof_kernels",
@@ -276,7 +290,12 @@ def _operator_details(raw: Raw, table: Table, lines: Rows, partial: Partial) -> 
     sums: dict[str, list[float]] = {}
     for row in lines:
         name = row[0] if row else ""
-        host = number(row[table.names["host self duration"]]) if len(row) >= table.width else None
+        if len(row) < table.width:
+            continue
+        host = number(row[table.names["host self duration"]])
+        if not sound_sum(1, host):
+            table.refuse()
+            continue
         if host is None or (name not in sums and len(sums) >= _MOST):
             continue
         entry = sums.setdefault(name, [table.line, 0, 0.0, 0.0])

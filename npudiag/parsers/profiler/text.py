@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 _FIELD_BYTES = 16 << 20
 _NOT_A_VALUE = frozenset({"", "n/a", "na", "none", "null", "nan", "-", "inf", "-inf"})
 _SENTINELS = frozenset({4294967295, 18446744073709551615})
+_MOST = 1e20
+"""Beyond what 64 bits hold: damage."""
 _UNIT = re.compile(r"\(([a-z/%]+)\)\s*$", re.IGNORECASE)
 _STEP = re.compile(r"\d+")
 _MICROSECONDS = re.compile(r"(\d{1,16})(?:\.(\d*))?")
@@ -72,6 +73,8 @@ class Table:
         above: Lines ahead of what is read now.
         line: Line of the row read last.
         short: Rows with fewer cells than the header.
+        refused: Rows whose numbers make no sense.
+        refused_line: Line of the first of them.
     """
 
     names: dict[str, int] = field(default_factory=dict)
@@ -80,6 +83,13 @@ class Table:
     above: int = 0
     line: int = 0
     short: int = 0
+    refused: int = 0
+    refused_line: int = 0
+
+    def refuse(self) -> None:
+        """Count the row read last as one that cannot be used."""
+        self.refused += 1
+        self.refused_line = self.refused_line or self.line
 
     def begin(self, header: Sequence[str]) -> None:
         """Take the header."""
@@ -119,7 +129,7 @@ class Table:
 
 
 def number(text: str | float | int | None) -> float | None:
-    """Return a number as JSON and CSV deliverables write it, None for ``N/A``, infinities and words."""
+    """Return a number as JSON and CSV deliverables write it, None for ``N/A``, words and what no counter reaches."""
     if isinstance(text, str):
         text = text.strip().strip('"').strip()
         if text.lower() in _NOT_A_VALUE:
@@ -130,7 +140,7 @@ def number(text: str | float | int | None) -> float | None:
         value = float(text)
     except (TypeError, ValueError, OverflowError):
         return None
-    return value if math.isfinite(value) else None
+    return value if abs(value) < _MOST else None
 
 
 def nanoseconds(text: str | None) -> int | None:
@@ -184,11 +194,16 @@ def rows(partial: Partial, stream: Stream, head: bytes, table: Table) -> Iterato
         damaged(partial, f"the table breaks off at line {line}: {exc}", line=line)
     partial.lines = table.above + reader.line_num
     partial.bytes += pipe.taken
-    partial.unparsed = table.short
+    partial.unparsed += table.short + table.refused
     if pipe.error is not None:
         partial.broke_off(pipe.error, partial.lines)
     elif short_last and not partial.truncated:
         damaged(partial, f"the last row (line {partial.lines}) is cut off", reason="truncated", line=partial.lines)
+    elif table.refused:
+        what = f"the numbers of {table.refused} rows make no sense, the first is line {table.refused_line}"
+        damaged(partial, what, line=table.refused_line)
+    elif table.short and not partial.truncated:
+        damaged(partial, f"{table.short} rows have fewer cells than the header: they are cut off", line=partial.lines)
     if not table.line and not partial.truncated:
         partial.note = "a header without rows"
         message = f"{partial.source.path}: the table has a header and no rows: nothing was recorded, or it was cut"

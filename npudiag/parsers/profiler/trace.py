@@ -15,6 +15,7 @@ from npudiag.discover.source import Source
 from npudiag.errors import SourceError
 from npudiag.parsers.base import Context, Partial, Stream, feed
 from npudiag.parsers.profiler.parser import damaged
+from npudiag.parsers.profiler.plausible import sound_step
 from npudiag.parsers.profiler.raw import of
 from npudiag.parsers.profiler.transfers import Transfers
 from npudiag.parsers.scan import Literals, Scanner
@@ -256,20 +257,23 @@ def _hand_over(partial: Partial, scan: _Scan) -> None:
     if lanes["computing"][0] and scan.last > scan.first:
         computing, covered = lanes["computing"][1], lanes["communication"][1]
         uncovered = lanes["uncovered"][1]
-        raw.add(
-            "prof_steps",
-            {
-                "line": 1,
-                "step": None,
-                "computing_us": computing,
-                "comm_us": covered,
-                "comm_not_overlapped_us": uncovered,
-                "overlapped_us": max(covered - uncovered, 0.0),
-                "free_us": max(scan.last - scan.first - computing - uncovered, 0.0),
-                "e2e_us": scan.last - scan.first,
-                "source": "trace",
-            },
-        )
+        if covered and not lanes["uncovered"][0] and lanes["free"][0]:
+            uncovered = max(scan.last - scan.first - computing - lanes["free"][1], 0.0)
+        row = {
+            "line": 1,
+            "step": None,
+            "computing_us": computing,
+            "comm_us": covered,
+            "comm_not_overlapped_us": uncovered,
+            "overlapped_us": max(covered - uncovered, 0.0),
+            "free_us": max(scan.last - scan.first - computing - uncovered, 0.0),
+            "e2e_us": scan.last - scan.first,
+            "source": "trace",
+        }
+        if sound_step(row):
+            raw.add("prof_steps", row)
+        else:
+            damaged(partial, "the times of the lanes make no sense")
     if scan.freq:
         raw.add("prof_counters", {"line": 1, "name": "aicore-freq", "unit": "MHz", **weighted(scan.freq)})
 
