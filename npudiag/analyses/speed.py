@@ -247,7 +247,7 @@ def drift(one: Series) -> Shift | None:
     return Shift(int(rows[0]), int(rows[near]), int(rows[-1]), float(blocks[0]), float(blocks[-1]), True, lost)
 
 
-What = Literal["save", "validation", "epoch", ""]
+What = Literal["save", "validation", "epoch", "gc", ""]
 
 
 @dataclass(slots=True)
@@ -288,7 +288,7 @@ def stalls(one: Series, events: dict[str, Floats]) -> Stalls | None:
 
     Args:
         one: The series.
-        events: Steps at which checkpoints were saved and validations run, by kind.
+        events: Steps at which checkpoints were saved, validations run, and Python's garbage was collected, by kind.
     """
     rows = steady(one)
     if rows.size < _FEW_ROWS:
@@ -311,6 +311,7 @@ def stalls(one: Series, events: dict[str, Floats]) -> Stalls | None:
         ("save", events.get("save")),
         ("validation", events.get("validation")),
         ("epoch", _epoch_starts(one)),
+        ("gc", events.get("gc") if period else None),
     )
     for kind, at in known:
         if at is not None and at.size:

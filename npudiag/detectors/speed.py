@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from npudiag.analyses.series import Floats
     from npudiag.tables.store import Store
 
+_RARELY = 10
+"""Steps between two events from which on stalls can be told to be theirs and not to meet them by chance."""
 _PLOT = ("step_time_ms", "tflops", "samples_per_s")
 _MARKS = (
     "elapsed time per iteration",
@@ -134,11 +136,24 @@ def jitter(store: Store, params: Mapping[str, Any]) -> list[Hit]:
     return each(timed(store), find, hit)
 
 
+def _collected_every(store: Store) -> int | None:
+    """Return how many steps lie between two collections of garbage, where the job was told to, and rarely enough."""
+    for job in jobs(store):
+        setting = job.find("--manual-gc-interval")
+        if setting is not None and setting.number and _RARELY <= setting.number < 1e6 and job.find("--manual-gc"):
+            return int(setting.number)
+    return None
+
+
 def _stalls(store: Store, what: tuple[str, ...]) -> list[Hit]:
     events = judge.event_steps(store)
+    collected = _collected_every(store)
 
     def find(one: Series) -> judge.Stalls | None:
         known = events.get(one.file, {})
+        if collected:
+            last = int(one.x[-1]) if one.x.size else 0
+            known = {**known, "gc": np.arange(0, last + collected, collected, dtype=np.float64)}
         found = judge.stalls(one, known)
         if found is not None and found.what in what:
             return None if judge.slow_stretch(one) is not None else found
@@ -174,6 +189,11 @@ def _stalls(store: Store, what: tuple[str, ...]) -> list[Hit]:
 def stalls(store: Store, params: Mapping[str, Any]) -> list[Hit]:
     """Single steps take far longer, and nothing in the log says why."""
     return _stalls(store, ("",))
+
+
+def stalls_collecting(store: Store, params: Mapping[str, Any]) -> list[Hit]:
+    """The steps that take far longer are those at which the job was told to collect Python's garbage."""
+    return _stalls(store, ("gc",))
 
 
 def stalls_saving(store: Store, params: Mapping[str, Any]) -> list[Hit]:

@@ -64,7 +64,8 @@ def told(partial: Partial) -> dict[str, Any]:
         "facts": raw.facts,
         "products": None if raw.products is None else raw.products.tolist(),
         "lines": partial.lines,
-        "bytes": partial.bytes,
+        # Where a list breaks off, how much of the rest was taken by then depends on the size of the pieces.
+        "bytes": None if partial.truncated else partial.bytes,
         "unparsed": partial.unparsed,
         "truncated": partial.truncated,
         "note": partial.note,
