@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from npudiag.engine.load import RulePack
     from npudiag.engine.model import Rule, Signature
 
+_LETTERED = re.compile(r"[A-Za-z]{2,3}\d[0-9A-Za-z]{3,10}")
+_ALIKE = 0.82
+"""Share of letters that two codes have in common, from which on one may be meant with the other."""
 _NEAREST = 3
 _MOST_RULES = 6
 
@@ -104,6 +107,7 @@ def _resolve(word: str, known: Catalogue) -> Resolved:
         _result,
         _number,
         _symbol,
+        _misspelt,
     ):
         found = recognise(word, known)
         if found is not None:
@@ -317,6 +321,18 @@ def _symbol(word: str, known: Catalogue) -> Resolved | None:
         if name == symbol and (inner := decode.runtime(int(code, 16), known)):
             return "runtime", [inner], {}
     return None
+
+
+def _misspelt(word: str, known: Catalogue) -> Resolved | None:
+    """A letter or digit too many, too few or wrong in a code that begins with letters."""
+    import difflib
+
+    if not _LETTERED.fullmatch(word):
+        return None
+    # The first two letters say whose code it is: with others it would be explained as somebody else's.
+    table = {code: entry for code, entry in {**known.cann, **known.mindie}.items() if code[:2] == word[:2].upper()}
+    near = difflib.get_close_matches(word.upper(), table, n=_NEAREST, cutoff=_ALIKE)
+    return (table[near[0]].family, [], {code: table[code] for code in near}) if near else None
 
 
 def _nearest(word: str, table: Mapping[str, Entry]) -> list[Entry]:

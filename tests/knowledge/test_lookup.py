@@ -212,7 +212,22 @@ def test_a_code_of_a_family_with_the_wrong_length_is_of_the_family() -> None:
     assert not told.entries and told.family is not None and told.nearest
 
 
-@pytest.mark.parametrize("code", ["errno 98765", "ret = 4711", "3221225477", "-99999999999", "some_word", "EI00061"])
+@pytest.mark.parametrize("code", ["errno 98765", "ret = 4711", "3221225477", "-99999999999", "some_word"])
 def test_what_only_looks_like_a_code_is_none(code: str) -> None:
     answer = lookup(code)
     assert answer.family is None and not answer.entries
+
+
+@pytest.mark.parametrize(
+    ("code", "near"), [("EI00061", "EI0006"), ("ei0O06", "EI0006"), ("MIE05E00001X", "MIE05E0000")]
+)
+def test_a_code_with_a_slip_is_told_with_its_neighbours(code: str, near: str) -> None:
+    answer = lookup(code)
+    assert not answer.entries and answer.family is not None
+    assert any(entry.code.startswith(near) for entry in answer.nearest)
+
+
+@pytest.mark.parametrize("word", ["EX9999", "rank12345", "abc1234", "bf16x2"])
+def test_what_only_looks_like_a_code_is_nobodys(word: str) -> None:
+    answer = lookup(word)
+    assert not answer.entries and answer.family is None and not answer.nearest
