@@ -34,6 +34,12 @@ def state(findings: Sequence[Finding], coverage: Coverage) -> Verdict:
         lead, lead_zh = "Warning: ", "警告："
     text = lead + root.title
     zh = lead_zh + _zh(root)
+    ranks = root.scope.ranks
+    everywhere = {rank for finding in failing for rank in finding.scope.ranks}
+    if len(ranks) == 1 and len(everywhere) > 1 and "rank" not in root.title.lower():
+        # Who broke first is half of the answer.
+        text += f" (rank {ranks[0]})"
+        zh += f"（rank {ranks[0]}）"
     if folded:
         text += f"; {folded} further finding{'s' if folded > 1 else ''} follow{'s' if folded == 1 else ''} from it"
         zh += f"；另有 {folded} 项现象由其引发"
